@@ -105,8 +105,11 @@ def _noise(count: int) -> list[pa.Int64Array]:
 
 
 def make(folder: Path, megabytes: int, rows_a_file: int = _ROWS_A_FILE) -> Path:
-    """A table of files of up to two row groups each, until they have so many megabytes."""
-    folder = folder / f"scan-{megabytes}-{rows_a_file}"
+    """A table of files of up to two row groups each, until they have so many megabytes.
+
+    They have page indexes, as files have that Spark, deltalake and adelta write.
+    """
+    folder = folder / f"scan-{megabytes}-{rows_a_file}-indexed"
     if (folder / "_delta_log").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +117,13 @@ def make(folder: Path, megabytes: int, rows_a_file: int = _ROWS_A_FILE) -> Path:
     while size < megabytes << 20:
         table = rows(first, rows_a_file)
         name = f"part-{len(adds):05d}.parquet"
-        pq.write_table(table, folder / name, row_group_size=_ROWS_A_GROUP, compression="snappy")
+        pq.write_table(
+            table,
+            folder / name,
+            row_group_size=_ROWS_A_GROUP,
+            compression="snappy",
+            write_page_index=True,
+        )
         length = (folder / name).stat().st_size
         stats = {
             "numRecords": rows_a_file,

@@ -18,9 +18,10 @@ from adelta.parquet.sparse_file import SparseFile
 from adelta.storage.pin import Pin, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from adelta.parquet.footer.layout import FileLayout, SelectedColumns
+    from adelta.parquet.row_pages import PartialChunk, RowPages
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["FetchedColumns", "ObjectBytes", "Pieces"]
@@ -32,13 +33,23 @@ Pieces: TypeAlias = tuple[tuple[int, memoryview], ...]  # bytes of an object, an
 
 @dataclass(frozen=True, slots=True)
 class FetchedColumns:
-    """What `ObjectBytes.fetch` has brought: the bytes of some columns in some row groups."""
+    """What `ObjectBytes.fetch` has brought: the bytes of some columns in some row groups.
+
+    Attributes:
+        row_groups: the row groups.
+        columns: the columns.
+        pieces: the bytes.
+        in_file: whether they are read as they are decoded, from a file of this machine.
+        rows: the rows of the one row group that are wanted; None for all rows of all.
+        chunks: what of each chunk is there, by its leaf; None where all of it is.
+    """
 
     row_groups: tuple[int, ...]
     columns: SelectedColumns
     pieces: Pieces = field(repr=False)
     in_file: bool = False
-    """Whether they are read as they are decoded, from a file of this machine."""
+    rows: range | None = None
+    chunks: Mapping[int, PartialChunk] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +88,19 @@ class ObjectBytes:
         if not missing or fetched.in_file:
             return fetched
         return replace(fetched, pieces=(*fetched.pieces, *await self.get(missing)))
+
+    async def fetch_pages(
+        self, columns: SelectedColumns, row_group: int, pages: RowPages
+    ) -> FetchedColumns:
+        """The bytes of the columns that these pages of a row group are.
+
+        Raises: as `fetch` does.
+        """
+        spans = [span for leaf in columns.leaves for span in pages.chunks[leaf].ranges]
+        missing = subtract(join_adjacent(spans, limit=_JOINED), extents(self.held))
+        in_file = bool(missing) and self.store.local is not None
+        pieces = () if in_file else (*self.held, *await self.get(missing))
+        return FetchedColumns((row_group,), columns, pieces, in_file, pages.rows, pages.chunks)
 
     def at_hand(
         self,

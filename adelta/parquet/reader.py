@@ -26,7 +26,7 @@ from adelta._dataclasses import dataclass
 from adelta._memory import memory_limit_of
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
-from adelta.parquet.decode.row_range import decode_row_range
+from adelta.parquet.decode.row_range import are_as_told, decode_row_range
 from adelta.parquet.decode.rows import decode_rows
 from adelta.parquet.faults import reading
 from adelta.parquet.fetch import FetchedColumns, ObjectBytes
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from adelta.parquet.fetch import Pieces
     from adelta.parquet.footer.columns import ColumnName
+    from adelta.parquet.row_pages import RowPages
     from adelta.storage.object_store import NearbyObjects, ObjectStore
 
 __all__ = ["ParquetFile"]
@@ -211,6 +212,25 @@ class ParquetFile:
         groups = tuple(self.layout.groups(row_groups))
         return await self.bytes.fetch(self.layout.select(columns), groups, having)
 
+    async def fetch_pages(
+        self, columns: SelectedColumns, row_group: int, pages: RowPages
+    ) -> FetchedColumns:
+        """As `fetch`, of some rows of a row group: their `pages` where these are what is told.
+
+        Raises: as `fetch` does.
+        """
+        fetched = await self.bytes.fetch_pages(columns, row_group, pages)
+        if await in_io_thread(self._are_as_told, fetched):
+            return fetched
+        whole = await self.bytes.fetch(columns, (row_group,), having=fetched)
+        return replace(whole, rows=pages.rows)
+
+    def _are_as_told(self, fetched: FetchedColumns) -> bool:
+        if not fetched.columns.leaves:
+            return True
+        with self.bytes.source(fetched, whole=False) as source:
+            return are_as_told(self.layout, fetched, source)
+
     def decode(self, fetched: FetchedColumns) -> pa.Table:
         """The rows of what was fetched. CPU-heavy: call it in a worker thread.
 
@@ -238,6 +258,9 @@ class ParquetFile:
             InvalidTableError: the object is damaged.
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
+        if fetched.rows is not None:
+            yield self.row_range(fetched, fetched.rows)
+            return
         self.guard.check_memory(fetched.columns.leaves, fetched.row_groups)
         if not fetched.columns.leaves:
             count = self.layout.rows_of(fetched.row_groups)
@@ -257,18 +280,29 @@ class ParquetFile:
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
         leaves, groups = list(fetched.columns.leaves), fetched.row_groups
+        if not leaves:
+            return pa.table({"": pa.nulls(len(rows))}).select([])
+        if fetched.chunks is not None and rows:
+            with (
+                _distrusting(self.bytes.store, self.layout.path),
+                self.bytes.source(fetched, whole=False) as source,
+            ):
+                return self._row_range(fetched, source, rows)
         self.guard.check_memory(leaves, groups)
-        if leaves and rows:
+        if rows:
             with (
                 suppress(InvalidTableError, UnsupportedFeatureError),  # all rows: they say so too
                 self.bytes.source(fetched, whole=False) as source,
             ):
                 at_once = self.guard.check_chunks(source, leaves, groups, len(rows))
                 if at_once is None or at_once >= len(rows):
-                    found, count = decode_row_range(self.layout, fetched, source, rows)
-                    self.bytes.store.counter.received(count if fetched.in_file else 0)
-                    return found
-        return self.decode(fetched).slice(rows.start, len(rows))
+                    return self._row_range(fetched, source, rows)
+        return self.decode(replace(fetched, rows=None)).slice(rows.start, len(rows))
+
+    def _row_range(self, fetched: FetchedColumns, source: pa.NativeFile, rows: range) -> pa.Table:
+        found, count = decode_row_range(self.layout, fetched, source, rows)
+        self.bytes.store.counter.received(count if fetched.in_file else 0)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,8 +95,10 @@ async def read_pieces(
                         yield found.pop(0)
 
     async def fetch(unit: Unit) -> tuple[Unit, FetchedColumns]:
-        columns, groups = unit.opened.columns, unit.row_groups
-        return unit, await unit.opened.parquet.fetch(columns, row_groups=groups)
+        columns, groups, parquet = unit.opened.columns, unit.row_groups, unit.opened.parquet
+        if unit.pages is not None:
+            return unit, await parquet.fetch_pages(columns, groups[0], unit.pages)
+        return unit, await parquet.fetch(columns, row_groups=groups)
 
     def at_hand(unit: Unit) -> tuple[Unit, FetchedColumns] | None:
         nothing = FetchedColumns(unit.row_groups, unit.opened.columns, ())

@@ -1,4 +1,4 @@
-"""Skipping row groups by what lies beside the data: page indexes and Bloom filters.
+"""Skipping row groups and pages by what lies beside the data: page indexes and Bloom filters.
 
 They are asked about row groups that the footer's statistics keep, where there are any. What came
 along with the footer costs nothing; the rest is asked for at once, and only where that is little
@@ -8,7 +8,9 @@ against the data that it may save. An index that is damaged says nothing: the da
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -25,11 +27,20 @@ from adelta.kernel.data_skipping.equality import (
 )
 from adelta.kernel.data_skipping.rewrite import MAX_VALUES, MIN_VALUES, NUM_RECORDS
 from adelta.kernel.schema.conform import conform
+from adelta.parquet.row_pages import row_pages
 from adelta.parquet.skip.bloom_filter import LONGEST_HEADER, SplitBlockFilter
-from adelta.parquet.skip.page_index import Pages, decode_pages, index_places
+from adelta.parquet.skip.page_index import (
+    IndexPlace,
+    PageLocations,
+    Pages,
+    decode_pages,
+    index_places,
+    page_locations,
+)
 from adelta.parquet.skip.plain_values import PlainType, decode_plain, encode_plain
 from adelta.parquet.thrift import ThriftError
 from adelta.read.row_group_skipping import RowGroupSkipping, bounds_mean_nothing, locate
+from adelta.read.units import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,12 +50,15 @@ if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.kernel.schema.types import DataType
     from adelta.parquet.byte_ranges import ByteRange
+    from adelta.parquet.footer.layout import SelectedColumns
     from adelta.parquet.reader import ParquetFile
 
 __all__ = ["IndexSkipping"]
 
 _WORTH_A_LOOK = 64 * 1024  # bytes of data: below, reading is as cheap as looking
 _WORTH_A_REQUEST = 1024 * 1024  # bytes of data that may be saved by asking for indexes
+_WORTH_LEAVING_OUT = 256 * 1024  # bytes between pages that are read
+_LEAST_SHARE = 4  # a row group is read whole where less than one part in so many is left out
 _SHARE = 4  # indexes are asked for that are at most one part in so many of the data
 _LARGEST_FOOTER = 512 * 1024  # it is walked through in Python
 _MOST_SEGMENTS = 50_000
@@ -53,6 +67,8 @@ _LARGEST_FILTER = 1024 * 1024  # where the footer does not say how large one is
 Path: TypeAlias = tuple[str, ...]
 Chunk: TypeAlias = tuple[int, int]
 """A row group and a leaf."""
+_Kept: TypeAlias = "list[range] | None"
+"""The rows of a row group that may match; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +85,24 @@ class _Indexes:
 
     pages: dict[Chunk, tuple[ByteRange, ByteRange]] = field(default_factory=dict)
     filters: dict[Chunk, ByteRange] = field(default_factory=dict)
+    offsets: dict[Chunk, IndexPlace] = field(default_factory=dict)
     bytes: dict[ByteRange, memoryview] = field(default_factory=dict)
 
-    def missing(self, groups: Iterable[int]) -> list[ByteRange]:
-        """What of the indexes of these row groups is not there, in order."""
-        kept = set(groups)
+    def missing(self, kept: Mapping[int, _Kept]) -> list[ByteRange]:
+        """What of the indexes of row groups is not there, in order.
+
+        Where their columns' pages are is only asked where some of these may be left out.
+        """
         wanted = {place for chunk, both in self.pages.items() if chunk[0] in kept for place in both}
         wanted |= {place for chunk, place in self.filters.items() if chunk[0] in kept}
+        unknown = {
+            chunk[0] for chunk, both in self.pages.items() if not self.bytes.keys() >= {*both}
+        }
+        wanted |= {
+            place.offset_index
+            for (group, _), place in self.offsets.items()
+            if group in kept and (group in unknown or kept[group] is not None)
+        }
         return sorted(wanted - self.bytes.keys())
 
 
@@ -89,49 +116,64 @@ class IndexSkipping:
         if plan.where is not None:
             self._values = wanted_values(plan.where, plan.schema, plan.partition_columns)
 
-    async def kept(
-        self, file: AddFile, parquet: ParquetFile, sizes: Mapping[int, int]
-    ) -> Sequence[int]:
-        """Those of the row groups that may hold rows for which the predicate is true.
+    async def parts(
+        self,
+        file: AddFile,
+        parquet: ParquetFile,
+        columns: SelectedColumns,
+        groups: Mapping[int, Part],
+    ) -> dict[int, list[Part]]:
+        """What of the row groups may hold rows for which the predicate is true, in order.
 
-        `sizes` are the bytes that each row group would take to read.
+        Of `groups` each is given as it is where it is read whole.
 
         Raises:
             InvalidTableError: the file is shorter than it was, or its footer is damaged.
             ObjectNotFoundError: the file is no longer there.
         """
-        groups = list(sizes)
+        whole = {group: [part] for group, part in groups.items()}
         if self._values is None and self._row_groups.skipping is None:
-            return groups
-        if sum(sizes.values()) < _WORTH_A_LOOK:
-            return groups
-        found = await in_thread(self._find, file, parquet, groups)
+            return whole
+        if sum(part.bytes for part in groups.values()) < _WORTH_A_LOOK:
+            return whole
+        look = _Look(file, parquet, columns, groups)
+        found = await in_thread(self._find, look)
         if found is None:
-            return groups
-        leaves, indexes, groups = found
-        missing = indexes.missing(groups)
-        cost, saved = sum(end - start for start, end in missing), sum(sizes[g] for g in groups)
+            return whole
+        leaves, indexes, parts, missing = found
+        cost, saved = (
+            sum(end - start for start, end in missing),
+            sum(part.bytes for found in parts.values() for part in found),
+        )
         if not missing or saved < _WORTH_A_REQUEST or cost * _SHARE > saved:
-            return groups
+            return parts
         answers = await parquet.bytes.get(missing)
         indexes.bytes |= {place: data for place, (_, data) in zip(missing, answers, strict=True)}
-        return await in_thread(self._judged, file, parquet, leaves, indexes, groups)
+        return await in_thread(self._parts, look, leaves, indexes, list(parts))
 
     def _find(
-        self, file: AddFile, parquet: ParquetFile, groups: list[int]
-    ) -> tuple[dict[Path, _Leaf], _Indexes, list[int]] | None:
-        """Where indexes lie, and the row groups that those of them keep that are there already."""
-        leaves = self._leaves(parquet)
-        indexes = _Indexes()
-        self._find_pages(parquet, leaves, indexes, groups)
-        self._find_filters(parquet, leaves, indexes, groups)
+        self, look: _Look
+    ) -> tuple[dict[Path, _Leaf], _Indexes, dict[int, list[Part]], list[ByteRange]] | None:
+        """Where indexes lie, what those of them keep that are there already, and which are not."""
+        leaves = self._leaves(look.parquet)
+        indexes, groups = _Indexes(), list(look.groups)
+        self._find_pages(look, leaves, indexes)
+        self._find_filters(look.parquet, leaves, indexes, groups)
         if not indexes.pages and not indexes.filters:
             return None
-        for place in indexes.missing(groups):
-            data = parquet.bytes.slice(*place)
+        offsets = (place.offset_index for place in indexes.offsets.values())
+        beside = (indexes.filters.values(), offsets, *indexes.pages.values())
+        for place in set(chain.from_iterable(beside)):
+            data = look.parquet.bytes.slice(*place)
             if data is not None:
                 indexes.bytes[place] = data
-        return leaves, indexes, self._judged(file, parquet, leaves, indexes, groups)
+        kept = self._judged(look, leaves, indexes, groups)
+        return leaves, indexes, look.parts(kept, indexes), indexes.missing(kept)
+
+    def _parts(
+        self, look: _Look, leaves: Mapping[Path, _Leaf], indexes: _Indexes, groups: list[int]
+    ) -> dict[int, list[Part]]:
+        return look.parts(self._judged(look, leaves, indexes, groups), indexes)
 
     def _leaves(self, parquet: ParquetFile) -> dict[Path, _Leaf]:
         """The columns asked about that the file has as leaves of a type that is understood."""
@@ -150,36 +192,32 @@ class IndexSkipping:
                 leaves[path] = _Leaf(number, stored)
         return leaves
 
-    def _find_pages(
-        self,
-        parquet: ParquetFile,
-        leaves: Mapping[Path, _Leaf],
-        indexes: _Indexes,
-        groups: Sequence[int],
-    ) -> None:
+    def _find_pages(self, look: _Look, leaves: Mapping[Path, _Leaf], indexes: _Indexes) -> None:
+        parquet = look.parquet
         skipping, footer = self._row_groups.skipping, parquet.layout.footer
         if skipping is None or footer is None or len(footer) > _LARGEST_FOOTER:
             return
         bounds = [s for s in skipping.statistics if s.kind in (MIN_VALUES, MAX_VALUES)]
-        if len(bounds) < 2:
-            return  # where a row group's own bound meets one condition, that of a page does
         named = {bound.path[1:] for bound in bounds}
         wanted = {
             (group, leaf.number)
             for path, leaf in leaves.items()
             if path in named
-            for group in groups
+            for group in look.groups
             if parquet.layout.chunk(group, leaf.number).has_column_index
         }
         if not wanted:
             return
+        read = {(group, leaf) for group, _ in wanted for leaf in look.columns.leaves}
         try:
-            places = index_places(footer, wanted, end=parquet.layout.footer_start)
+            places = index_places(footer, wanted | read, end=parquet.layout.footer_start)
         except ThriftError:
             return
-        indexes.pages = {
-            chunk: (place.column_index, place.offset_index) for chunk, place in places.items()
-        }
+        for chunk, place in places.items():
+            if chunk in wanted and place.column_index is not None:
+                indexes.pages[chunk] = (place.column_index, place.offset_index)
+            if chunk in read:
+                indexes.offsets[chunk] = place
 
     def _find_filters(
         self,
@@ -216,16 +254,11 @@ class IndexSkipping:
                 indexes.filters |= {(group, leaf): place for leaf, place in places.items()}
 
     def _judged(
-        self,
-        file: AddFile,
-        parquet: ParquetFile,
-        leaves: Mapping[Path, _Leaf],
-        indexes: _Indexes,
-        groups: list[int],
-    ) -> list[int]:
-        """The row groups that the indexes keep whose bytes are there. CPU-heavy."""
-        groups = self._by_pages(file, parquet, leaves, indexes, groups)
-        return [group for group in groups if self._by_filters(leaves, indexes, group)]
+        self, look: _Look, leaves: Mapping[Path, _Leaf], indexes: _Indexes, groups: list[int]
+    ) -> dict[int, _Kept]:
+        """What the indexes keep of row groups whose bytes are there. CPU-heavy."""
+        kept = self._by_pages(look, leaves, indexes, groups)
+        return {g: rows for g, rows in kept.items() if self._by_filters(leaves, indexes, g)}
 
     def _by_filters(self, leaves: Mapping[Path, _Leaf], indexes: _Indexes, group: int) -> bool:
         if self._values is None:
@@ -245,19 +278,15 @@ class IndexSkipping:
         return may_hold(self._values, may_contain)
 
     def _by_pages(
-        self,
-        file: AddFile,
-        parquet: ParquetFile,
-        leaves: Mapping[Path, _Leaf],
-        indexes: _Indexes,
-        groups: list[int],
-    ) -> list[int]:
+        self, look: _Look, leaves: Mapping[Path, _Leaf], indexes: _Indexes, groups: list[int]
+    ) -> dict[int, _Kept]:
         skipping = self._row_groups.skipping
+        kept: dict[int, _Kept] = dict.fromkeys(groups)
         if skipping is None:
-            return groups
-        segments = _Segments(parquet, indexes, leaves.values(), groups)
+            return kept
+        segments = _Segments(look.parquet, indexes, leaves.values(), groups)
         if not 0 < len(segments.rows) <= _MOST_SEGMENTS:
-            return groups
+            return kept
         columns: dict[Path, pa.Array[Any]] = {}
         for statistic in skipping.statistics:
             if statistic.kind == NUM_RECORDS:
@@ -274,11 +303,72 @@ class IndexSkipping:
             if bounds is not None:
                 columns[statistic.path] = bounds
         rows = len(segments.rows)
-        mask = skipping.statistics_mask(columns, self._row_groups.partition(file, rows), rows)
-        kept = {
-            group for group, keep in zip(segments.groups, mask.to_pylist(), strict=True) if keep
-        }
-        return [group for group in groups if group in kept or group not in segments.known]
+        partition = self._row_groups.partition(look.file, rows)
+        mask = skipping.statistics_mask(columns, partition, rows)
+        for group, ranges in segments.runs(mask.to_pylist()).items():
+            if not ranges:
+                del kept[group]
+            elif ranges != [range(look.parquet.layout.rows_of((group,)))]:
+                kept[group] = ranges
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A file that is looked at, the columns to be read of it, and its row groups."""
+
+    file: AddFile
+    parquet: ParquetFile
+    columns: SelectedColumns
+    groups: Mapping[int, Part]
+
+    def parts(self, kept: Mapping[int, _Kept], indexes: _Indexes) -> dict[int, list[Part]]:
+        """What is to be read of the row groups: whole ones where little would be left out."""
+        return {group: self._parts(group, rows, indexes) for group, rows in kept.items()}
+
+    def _parts(self, group: int, kept: _Kept, indexes: _Indexes) -> list[Part]:
+        whole = self.groups[group]
+        leaves, layout = self.columns.leaves, self.parquet.layout
+        if kept is None or self.parquet.guard.verifies:
+            return [whole]
+        count = layout.rows_of((group,))
+        located = _located(indexes, group, leaves, count, layout.footer_start)
+        if not located:
+            return [whole]
+        parts = []
+        for rows in _joined(kept, _WORTH_LEAVING_OUT * count // max(1, whole.bytes)):
+            pages = row_pages(layout, leaves, group, rows, located)
+            decoded = whole.decoded_bytes * len(rows) // count
+            parts.append(Part(pages.size(leaves), decoded, pages))
+        saved = whole.bytes - sum(part.bytes for part in parts)
+        worth = saved >= _WORTH_LEAVING_OUT and saved * _LEAST_SHARE >= whole.bytes
+        return parts if worth else [whole]
+
+
+def _located(
+    indexes: _Indexes, group: int, leaves: Sequence[int], rows: int, end: int
+) -> dict[int, PageLocations]:
+    """Where the pages of the leaves are, where that is known."""
+    located = {}
+    for leaf in leaves:
+        place = indexes.offsets.get((group, leaf))
+        data = None if place is None else indexes.bytes.get(place.offset_index)
+        if place is not None and data is not None:
+            with suppress(ThriftError):
+                located[leaf] = page_locations(
+                    data, rows=rows, end=end, by_dictionary=place.by_dictionary
+                )
+    return located
+
+
+def _joined(ranges: Sequence[range], gap: int) -> list[range]:
+    """The ranges, those with fewer than `gap` rows between them as one."""
+    joined = [ranges[0]]
+    for rows in ranges[1:]:
+        if rows.start - joined[-1].stop < gap:
+            rows = range(joined.pop().start, rows.stop)
+        joined.append(rows)
+    return joined
 
 
 class _Segments:
@@ -323,6 +413,19 @@ class _Segments:
                         for number, pages in found.items()
                     }
                 )
+
+    def runs(self, keep: Sequence[bool | None]) -> dict[int, list[range]]:
+        """The rows of segments that are kept, by row group; neighbours as one range."""
+        found: dict[int, list[range]] = {group: [] for group in self.known}
+        at = 0
+        for index, (group, rows) in enumerate(zip(self.groups, self.rows, strict=True)):
+            at = 0 if index == 0 or self.groups[index - 1] != group else at
+            ranges = found[group]
+            if keep[index]:
+                before = ranges.pop() if ranges and ranges[-1].stop == at else range(at, at)
+                ranges.append(range(before.start, at + rows))
+            at += rows
+        return found
 
     def bounds(self, leaf: int, *, up: bool) -> list[bytes | None]:
         """A bound of the leaf in each segment; None where it is not known."""

@@ -20,7 +20,7 @@ from adelta.parquet.reader import ParquetFile
 from adelta.read.index_skipping import IndexSkipping
 from adelta.read.row_group_skipping import RowGroupSkipping
 from adelta.read.unit_slices import UnitSlice, UnitSlices
-from adelta.read.units import Opened, Piece, Unit
+from adelta.read.units import Opened, Part, Piece, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,8 +40,8 @@ _NOT_WORTH_A_LOOK = 1024 * 1024  # bytes of a file's rows that decode sooner tha
 _DECODED_AT_ONCE = 32 * 1024 * 1024  # bytes of the units that are decoded where they are opened,
 _DECODED_OF_A_CACHE = 4 * 1024 * 1024  # and of those of a cache: files afar are opened far ahead
 
-_Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, tuple[int, int]]]
-"""The columns to read, those that decide, and row groups with their bytes, stored and decoded."""
+_Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, Part]]
+"""The columns to read, those that decide, and row groups."""
 
 
 async def open_data_file(roots: StoreRoots, file: AddFile) -> ParquetFile:
@@ -158,11 +158,9 @@ class Opener:
             source = f"{self._roots.store.uri}: {piece.file.path}"
             check_bounds(deleted, parquet.layout.num_rows, vector.cardinality, source)
         columns, deciding, groups = chosen
-        sizes = {group: size for group, (size, _) in groups.items()}
-        kept = await self._indexes.kept(piece.file, parquet, sizes)
-        groups = {group: groups[group] for group in kept}
+        parts = await self._indexes.parts(piece.file, parquet, columns, groups)
         legacy = legacy_calendar(parquet.layout.metadata.metadata)
-        return list(_units(Opened(piece, parquet, columns, deciding, deleted, legacy, groups)))
+        return list(_units(Opened(piece, parquet, columns, deciding, deleted, legacy, parts)))
 
     async def _open_and_choose(
         self, piece: Piece
@@ -197,7 +195,8 @@ class Opener:
         chosen = self._choose(piece, parquet, columns, skips=False)
         _, deciding, groups = chosen
         legacy = legacy_calendar(parquet.layout.metadata.metadata)
-        opened = Opened(piece, parquet, columns, deciding, None, legacy, groups)
+        parts = {group: [part] for group, part in groups.items()}
+        opened = Opened(piece, parquet, columns, deciding, None, legacy, parts)
         units = self._first_decoded(list(_units(opened)))
         if units and units[0].table is None and self._plan.where is not None:
             # What is wrong may be in rows that are skipped.
@@ -227,7 +226,7 @@ class Opener:
     def _choose(
         self, piece: Piece, parquet: ParquetFile, columns: SelectedColumns, *, skips: bool
     ) -> _Chosen:
-        """The columns to read, those that decide, and the row groups worth it with their bytes."""
+        """The columns to read, those that decide, and the row groups worth it."""
         deciding = None
         kept: Sequence[int] = range(parquet.layout.num_row_groups)
         if skips and self._plan.where is not None:
@@ -238,7 +237,7 @@ class Opener:
             _ = self._indexes  # made here, in a worker thread: a predicate may be long
         parquet.layout.places(columns.leaves, kept)
         groups = {
-            group: (
+            group: Part(
                 parquet.layout.column_bytes(columns, group),
                 parquet.layout.uncompressed_bytes(columns, group),
             )
@@ -285,25 +284,39 @@ def _units(opened: Opened) -> Iterator[Unit]:
     first_row = 0
     for group in range(opened.parquet.layout.num_row_groups):
         rows = metadata.row_group(group).num_rows
-        sizes = opened.row_groups.get(group)
-        if sizes is None or not (
-            only is None or only.range_cardinality(first_row, first_row + rows)
-        ):
-            unit = None
-        elif waiting is not None and waiting.decoded_bytes + sizes[1] <= _SMALL:
-            unit = replace(
-                waiting,
-                row_groups=(*waiting.row_groups, group),
-                rows=waiting.rows + rows,
-                bytes=waiting.bytes + sizes[0],
-                decoded_bytes=waiting.decoded_bytes + sizes[1],
-            )
-            waiting = None
-        else:
-            unit = Unit(opened, (group,), first_row, rows, *sizes)
-        if waiting is not None:
+        units = [
+            _unit(opened, group, part, first_row, rows) for part in opened.row_groups.get(group, ())
+        ]
+        if only is not None:
+            units = [u for u in units if only.range_cardinality(u.first_row, u.first_row + u.rows)]
+        for unit in units:
+            joined = None if waiting is None else _joined(waiting, unit)
+            if waiting is not None and joined is None:
+                yield waiting
+            waiting = joined or unit
+        if not units and waiting is not None:
             yield waiting
-        waiting = unit
+            waiting = None
         first_row += rows
     if waiting is not None:
         yield waiting
+
+
+def _unit(opened: Opened, group: int, part: Part, first_row: int, rows: int) -> Unit:
+    if part.pages is not None:
+        first_row, rows = first_row + part.pages.rows.start, len(part.pages.rows)
+    return Unit(opened, (group,), first_row, rows, part.bytes, part.decoded_bytes, part.pages)
+
+
+def _joined(unit: Unit, after: Unit) -> Unit | None:
+    """Both as one, where they are small, and all of their row groups."""
+    size = unit.decoded_bytes + after.decoded_bytes
+    if unit.pages is not None or after.pages is not None or size > _SMALL:
+        return None
+    return replace(
+        unit,
+        row_groups=unit.row_groups + after.row_groups,
+        rows=unit.rows + after.rows,
+        bytes=unit.bytes + after.bytes,
+        decoded_bytes=size,
+    )

@@ -192,8 +192,9 @@ class _Share:
         self._left: pa.Table | None = None
 
     def row_range(self, rows: range) -> pa.Table:
-        """These rows, and no others."""
-        return self._parquet.row_range(self._columns, rows)
+        """These rows of the unit, and no others."""
+        first = 0 if self._columns.rows is None else self._columns.rows.start
+        return self._parquet.row_range(self._columns, range(first + rows.start, first + rows.stop))
 
     def take(self, rows: int | None) -> pa.Table:
         """The next rows; all that are left where that is None."""

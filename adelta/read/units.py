@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.calendar import LegacyCalendar
     from adelta.parquet.footer.layout import SelectedColumns
     from adelta.parquet.reader import ParquetFile
+    from adelta.parquet.row_pages import RowPages
 
-__all__ = ["Opened", "Piece", "Unit"]
+__all__ = ["Opened", "Part", "Piece", "Unit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,24 @@ class Opened:
     deciding: SelectedColumns | None
     deleted: BitMap64 | None
     legacy: LegacyCalendar | None
-    row_groups: dict[int, tuple[int, int]]
+    row_groups: dict[int, list[Part]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What to read of a row group: all of it, or the `pages` with some of its rows.
+
+    It has so many bytes, as they are stored and once they are decoded.
+    """
+
+    bytes: int
+    decoded_bytes: int
+    pages: RowPages | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Row groups of one file that follow each other, and are read at once."""
+    """Row groups of one file that follow each other, or pages of one, which are read at once."""
 
     opened: Opened
     row_groups: tuple[int, ...]
@@ -53,5 +66,6 @@ class Unit:
     rows: int
     bytes: int
     decoded_bytes: int
+    pages: RowPages | None = None
     table: pa.Table | None = None
     """The rows, where they were decoded already."""

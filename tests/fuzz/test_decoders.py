@@ -228,7 +228,7 @@ def test_page_indexes_and_bloom_filters(count: Count, data: bytes) -> None:
             pages = decode_pages(column_index, offset_index, rows=20, end=1000)
             assert list(pages.first_rows) == sorted({*pages.first_rows, 0})
             assert pages.first_rows[-1] < 20
-            assert len(pages.minima) == len(pages.maxima) == len(pages.places)
+            assert len(pages.minima) == len(pages.maxima) == len(pages.first_rows)
     with suppress(ThriftError):
         assert moved_offset_index(moved_offset_index(data, 1000), -1000) is not None
     with suppress(ThriftError):

@@ -405,17 +405,21 @@ def test_page_indexes_and_bloom_filters_never_lose_a_row(
     indexed: list[Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are asked about every row group that the footer's statistics keep, however small."""
-    for name in ("_WORTH_A_LOOK", "_WORTH_A_REQUEST", "_SHARE"):
+    for name in ("_WORTH_A_LOOK", "_WORTH_A_REQUEST", "_SHARE", "_WORTH_LEAVING_OUT"):
         monkeypatch.setattr(index_skipping, name, 0)
-    asked, kept = [], []
-    before = index_skipping.IndexSkipping.kept
+    monkeypatch.setattr(index_skipping, "_LEAST_SHARE", 1 << 60)
+    asked, kept, in_part = [], [], 0
+    before = index_skipping.IndexSkipping.parts
 
-    async def recorded(self: Any, file: Any, parquet: Any, sizes: Any) -> Any:
-        found = await before(self, file, parquet, sizes)
-        asked.append(len(sizes))
+    async def recorded(self: Any, file: Any, parquet: Any, columns: Any, groups: Any) -> Any:
+        nonlocal in_part
+        found = await before(self, file, parquet, columns, groups)
+        asked.append(len(groups))
         kept.append(len(found))
+        in_part += sum(part.pages is not None for parts in found.values() for part in parts)
         return found
 
-    monkeypatch.setattr(index_skipping.IndexSkipping, "kept", recorded)
+    monkeypatch.setattr(index_skipping.IndexSkipping, "parts", recorded)
     _check_indexed(indexed)
+    assert in_part > 100
     assert 0.5 < sum(kept) / sum(asked) < 0.98, "the predicates are such that some are skipped"

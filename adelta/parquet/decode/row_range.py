@@ -11,28 +11,32 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from adelta._memory import lasting_pool
+from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.tables import read_batches, side_by_side
 from adelta.parquet.faults import reading, rows_missing
+from adelta.parquet.guard.unfolding import Unfolding, unfolded
 from adelta.parquet.page_headers import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, pages_of
+from adelta.parquet.row_pages import PartialChunk
 from adelta.parquet.seekable_file import SeekableFile
+from adelta.parquet.skip.page_index import BY_DICTIONARY
 from adelta.parquet.thrift import ThriftError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adelta.parquet.byte_ranges import ByteRange
     from adelta.parquet.fetch import FetchedColumns
     from adelta.parquet.footer.layout import FileLayout
 
-__all__ = ["decode_row_range"]
+__all__ = ["are_as_told", "decode_row_range"]
 
-_BY_DICTIONARY = (2, 8)  # encodings of values that a dictionary has
+_OF_VALUES = (DATA_PAGE, DATA_PAGE_V2)
+_TEXTS = 64 << 20  # bytes of texts of a column that are decoded together
 _BUFFERED = 64 * 1024  # bytes read of a chunk at a time: Arrow stops amid it
 
 
@@ -49,21 +53,23 @@ def decode_row_range(
         UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
     """
     (group,) = fetched.row_groups
-    chosen = set(fetched.columns.leaves)
+    leaves = fetched.columns.leaves
+    there = fetched.chunks
+    if there is None:
+        places = layout.places(leaves, (group,))
+        there = {leaf: PartialChunk.whole(p) for leaf, p in zip(leaves, places, strict=True)}
     columns = [
-        [leaf for leaf in range(column.first_leaf, column.end_leaf) if leaf in chosen]
+        [leaf for leaf in range(column.first_leaf, column.end_leaf) if leaf in set(leaves)]
         for column in layout.tree.columns
     ]
-    gaps: list[_Gap] = []
+    gaps: list[PartialChunk] = []
     parts: dict[int, list[list[int]]] = {}  # columns by the first row that is decoded
-    for leaves in filter(None, columns):
-        found = [_gap_before(layout, source, group, leaf, rows) for leaf in leaves]
-        first = found[0].rows
-        if any(gap.rows != first for gap in found):
-            first = 0
-        else:
-            gaps += found
-        parts.setdefault(first, []).append(leaves)
+    for column in filter(None, columns):
+        chunks = [_from_row(layout, source, leaf, there[leaf], rows) for leaf in column]
+        if any(chunk.before != chunks[0].before for chunk in chunks):
+            chunks = [there[leaf] for leaf in column]
+        gaps += chunks
+        parts.setdefault(chunks[0].before, []).append(column)
     file: Any = _WithGaps(layout.path, layout.size, source, gaps)
     with reading(layout.path):
         reader = open_arrow_reader(
@@ -92,66 +98,111 @@ def decode_row_range(
     return (whole if order is None else whole.select(list(order))), file.bytes_read
 
 
-class _Gap(NamedTuple):
-    """What is left out of a chunk: so many of its `rows`, in pages that are at `pages`."""
+def are_as_told(layout: FileLayout, fetched: FetchedColumns, source: pa.NativeFile) -> bool:
+    """Whether pages that an index tells of are where it says, with as many rows. CPU-heavy.
 
-    place: ByteRange
-    rows: int
-    pages: ByteRange
-
-
-def _gap_before(
-    layout: FileLayout, source: pa.NativeFile, group: int, leaf: int, rows: range
-) -> _Gap:
-    """The pages of a chunk before those of the rows: none where they do not tell.
-
-    The dictionary is among them where none of those pages refers to it.
+    Also whether they can all be decoded together. `source` has the bytes of what was `fetched`.
     """
-    (place,) = layout.places((leaf,), (group,))
-    nothing = _Gap(place, 0, (place[1], place[1]))
+    (group,) = fetched.row_groups
+    texts = set(layout.byte_arrays(fetched.columns.leaves, group))
+    for leaf in fetched.columns.leaves:
+        chunk = (fetched.chunks or {})[leaf]
+        try:
+            if chunk.told is not None and not _is_as_told(chunk, source):
+                return False
+            if leaf in texts and not _is_small(layout, (group, leaf), chunk, source):
+                return False
+        except (ThriftError, InvalidTableError):
+            return False
+    return True
+
+
+def _is_as_told(chunk: PartialChunk, source: pa.NativeFile) -> bool:
+    front, values = chunk.ranges
+    at = front[1]
+    for page in pages_of(source, front):
+        at = page.payload[1]
+        if page.kind != DICTIONARY_PAGE:
+            return False
+    counts = []
+    end = values[0]
+    for page in pages_of(source, values):
+        end = page.payload[1]
+        if page.kind not in _OF_VALUES or (page.encoding in BY_DICTIONARY and front[0] == front[1]):
+            return False
+        counts.append(page.values)
+    return (at, end, tuple(counts)) == (front[1], values[1], chunk.told)
+
+
+def _is_small(
+    layout: FileLayout, of: tuple[int, int], chunk: PartialChunk, source: pa.NativeFile
+) -> bool:
+    """Whether the texts of a chunk, or of these pages, can be decoded together."""
+    file: Any = _WithGaps(layout.path, layout.size, source, [chunk])
+    place = (chunk.place[0], chunk.place[0] + sum(end - start for start, end in chunk.ranges))
+    rows = None if chunk.told is None else sum(chunk.told)
+    pages = pa.PythonFile(file, mode="r")
+    return Unfolding() == unfolded(
+        layout.path, pages, layout.metadata, of, place, limit=_TEXTS, rows=rows
+    )
+
+
+def _from_row(
+    layout: FileLayout, source: pa.NativeFile, leaf: int, there: PartialChunk, rows: range
+) -> PartialChunk:
+    """A chunk from the page on that has the first of the rows; as it is `there` if none tells.
+
+    Its dictionary is left out, too, where none of the rows' pages refers to it.
+    """
     if layout.metadata.schema.column(leaf).max_repetition_level:
-        return nothing
-    passed, start, found = 0, place[0], nothing
+        return there
+    front, values = there.ranges
+    dictionary_end = there.left_out[0]
+    found, passed = None, there.before
     try:
-        for page in pages_of(source, place):
+        for page in chain(pages_of(source, front), pages_of(source, values)):
             header = page.payload[0] - len(page.header)
-            if page.kind == DICTIONARY_PAGE and header == place[0]:
-                start = page.payload[1]
+            if page.kind == DICTIONARY_PAGE and header == there.place[0]:
+                dictionary_end = page.payload[1]
                 continue
-            if page.kind not in (DATA_PAGE, DATA_PAGE_V2) or page.values < 0:
-                return nothing
+            if page.kind not in _OF_VALUES or page.values < 0:
+                return there
             before, passed = passed, passed + page.values
             if passed <= rows.start:
                 continue
-            if found is nothing:
-                found = _Gap(place, before, (start, header))
-            if page.encoding in _BY_DICTIONARY:
+            if found is None:
+                found = PartialChunk(there.place, before, (dictionary_end, header), there.end)
+            if page.encoding in BY_DICTIONARY:
                 return found
             if passed >= rows.stop:
-                return found._replace(pages=(place[0], found.pages[1]))
+                return found._replace(left_out=(there.place[0], found.left_out[1]))
     except ThriftError:
         pass  # damaged: reading it says so
-    return nothing
+    return there
 
 
 class _WithGaps(SeekableFile):
     """A file whose chunks go on behind a gap at once: as many bytes are missing at their ends."""
 
-    def __init__(self, path: str, size: int, source: pa.NativeFile, gaps: Sequence[_Gap]) -> None:
+    def __init__(
+        self, path: str, size: int, source: pa.NativeFile, chunks: Sequence[PartialChunk]
+    ) -> None:
         super().__init__(path, size)
         self._source: Any = source  # the stubs know no offset to read at
-        self._gaps = sorted(gaps)
-        self._starts = [gap.place[0] for gap in self._gaps]
+        self._chunks = sorted(chunks)
+        self._starts = [chunk.place[0] for chunk in self._chunks]
         self.bytes_read = 0
 
     def _bytes(self, start: int, end: int) -> memoryview:
-        self.bytes_read += end - start
         index = bisect_right(self._starts, start) - 1
-        if index < 0 or start >= self._gaps[index].place[1]:
+        if index < 0 or start >= self._chunks[index].place[1]:
+            self.bytes_read += end - start
             return memoryview(self._source.read_at(end - start, start))
-        (_, stop), _, (before, behind) = self._gaps[index]
-        parts = [(start, min(end, before))]
-        moved = behind - before
-        parts.append((max(start, before) + moved, min(end + moved, stop)))
-        found = [self._source.read_at(high - low, low) for low, high in parts if low < high]
+        low, high = self._chunks[index].left_out
+        parts = [(start, min(end, low))]
+        moved = high - low
+        parts.append((max(start, low) + moved, min(end + moved, self._chunks[index].end)))
+        parts = [(at, to) for at, to in parts if at < to]
+        self.bytes_read += sum(to - at for at, to in parts)
+        found = [self._source.read_at(to - at, at) for at, to in parts]
         return memoryview(found[0] if len(found) == 1 else b"".join(found))

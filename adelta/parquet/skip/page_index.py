@@ -7,33 +7,72 @@ or disagrees with the footer, says nothing: it decides what is worth reading, ne
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from adelta._dataclasses import dataclass
 from adelta.parquet.thrift import BINARY, BOOLEANS, I64, LIST, STRUCT, CompactReader, ThriftError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from adelta.parquet.byte_ranges import ByteRange
 
-__all__ = ["IndexPlace", "Pages", "decode_pages", "index_places"]
+__all__ = [
+    "BY_DICTIONARY",
+    "IndexPlace",
+    "PageLocations",
+    "Pages",
+    "decode_pages",
+    "index_places",
+    "page_locations",
+]
 
 _ROW_GROUPS, _COLUMN_ORDERS = 4, 7  # of FileMetaData
 _COLUMNS = 1  # of RowGroup
+_META_DATA = 3  # of ColumnChunk
 _OFFSET_INDEX, _OFFSET_INDEX_LENGTH, _COLUMN_INDEX, _COLUMN_INDEX_LENGTH = 4, 5, 6, 7
+_ENCODING_STATS = 13  # of ColumnMetaData
+_PAGE_TYPE, _ENCODING, _COUNT = 1, 2, 3  # of PageEncodingStats
+_DICTIONARY_PAGE = 2
 _NULL_PAGES, _MINIMA, _MAXIMA, _NULL_COUNTS = 1, 2, 3, 5  # of ColumnIndex
 _PAGE_LOCATIONS = 1  # of OffsetIndex
 _PAGE_OFFSET, _PAGE_SIZE, _FIRST_ROW = 1, 2, 3  # of PageLocation
 
 
+BY_DICTIONARY: Final = (2, 8)
+"""Encodings of pages that refer to a dictionary."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
-    """Where the column index and the offset index of one column chunk lie."""
+    """Where the indexes of a column chunk lie.
 
-    column_index: ByteRange
+    Attributes:
+        column_index: bounds of its pages; None where there is no such index.
+        offset_index: places of its pages.
+        by_dictionary: how many pages refer to a dictionary; None where that is not known.
+    """
+
+    column_index: ByteRange | None
     offset_index: ByteRange
+    by_dictionary: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageLocations:
+    """Where the data pages of a column chunk are, in the order of their rows.
+
+    Attributes:
+        first_rows: the first row of each page, counted within the row group.
+        places: where in the file each page lies, header included.
+        by_dictionary: how many of them refer to a dictionary; None where that is not known.
+    """
+
+    first_rows: tuple[int, ...]
+    places: tuple[ByteRange, ...]
+    by_dictionary: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +81,6 @@ class Pages:
 
     Attributes:
         first_rows: the first row of each page, counted within the row group.
-        places: where in the file each page lies, header included.
         minima: a lower bound of each page's values, as Parquet stores a value plainly; None where
             all are null.
         maxima: likewise an upper bound.
@@ -50,7 +88,6 @@ class Pages:
     """
 
     first_rows: tuple[int, ...]
-    places: tuple[ByteRange, ...]
     minima: tuple[bytes | None, ...]
     maxima: tuple[bytes | None, ...]
     null_counts: tuple[int, ...] | None
@@ -62,8 +99,8 @@ def index_places(
     """Where the indexes of the chunks `wanted` lie: (row group, leaf) to place.
 
     `footer` starts with the file's Thrift metadata, and `end` is where that starts in the file.
-    Chunks without both indexes are left out, and so are all where the file does not say in which
-    order its bounds are. CPU-heavy: call it in a worker thread.
+    Chunks without an offset index are left out. Where the file does not say in which order its
+    bounds are, there is no column index. CPU-heavy: call it in a worker thread.
 
     Raises:
         ThriftError: the footer is damaged.
@@ -84,7 +121,9 @@ def index_places(
         else:
             ordered = ordered or field == _COLUMN_ORDERS
             reader.skip(kind)
-    return places if ordered else {}
+    if ordered:
+        return places
+    return {chunk: replace(place, column_index=None) for chunk, place in places.items()}
 
 
 def _places_in_group(
@@ -99,19 +138,41 @@ def _places_in_group(
             if leaf not in leaves:
                 reader.skip(STRUCT)
                 continue
-            numbers = _integers(reader)
-            ranges = []
-            for at, length in (
-                (_COLUMN_INDEX, _COLUMN_INDEX_LENGTH),
-                (_OFFSET_INDEX, _OFFSET_INDEX_LENGTH),
-            ):
-                start = numbers.get(at, 0)
-                stop = start + numbers.get(length, 0)
-                if 0 < start < stop <= end:
-                    ranges.append((start, stop))
-            if len(ranges) == 2:
-                found.append((leaf, IndexPlace(*ranges)))
+            numbers, by_dictionary = _numbers_of_chunk(reader)
+            offsets = _within(numbers, _OFFSET_INDEX, _OFFSET_INDEX_LENGTH, end)
+            if offsets is not None:
+                bounds = _within(numbers, _COLUMN_INDEX, _COLUMN_INDEX_LENGTH, end)
+                found.append((leaf, IndexPlace(bounds, offsets, by_dictionary)))
     return found
+
+
+def _numbers_of_chunk(reader: CompactReader) -> tuple[dict[int, int], int | None]:
+    """The fields of a chunk that are integers; and how many of its pages refer to a dictionary."""
+    numbers, pages = dict[int, int](), None
+    for field, kind in reader.fields():
+        if field == _META_DATA and kind == STRUCT:
+            for inner, of in reader.fields():
+                if inner == _ENCODING_STATS and of == LIST:
+                    stats = [_integers(reader) for _ in range(reader.list_of(STRUCT))]
+                    pages = sum(
+                        one.get(_COUNT, 0)
+                        for one in stats
+                        if one.get(_PAGE_TYPE) != _DICTIONARY_PAGE
+                        and one.get(_ENCODING) in BY_DICTIONARY
+                    )
+                else:
+                    reader.skip(of)
+        elif 4 <= kind <= I64:
+            numbers[field] = reader.integer()
+        else:
+            reader.skip(kind)
+    return numbers, pages
+
+
+def _within(numbers: Mapping[int, int], at: int, length: int, end: int) -> ByteRange | None:
+    start = numbers.get(at, 0)
+    stop = start + numbers.get(length, 0)
+    return (start, stop) if 0 < start < stop <= end else None
 
 
 def _integers(reader: CompactReader) -> dict[int, int]:
@@ -149,22 +210,29 @@ def decode_pages(
             null_counts = [reader.integer() for _ in range(reader.list_of(I64))]
         else:
             reader.skip(kind)
-    first_rows, places = _locations(CompactReader(offset_index), rows, end)
+    first_rows = page_locations(offset_index, rows=rows, end=end).first_rows
     lists = (null_pages, minima, maxima, first_rows)
     if null_counts is not None and min(null_counts, default=0) < 0:
         raise ThriftError("a page with fewer nulls than none")
     if len({len(one) for one in (*lists, null_counts or first_rows)}) > 1:
         raise ThriftError("a column index and an offset index of different pages")
     return Pages(
-        tuple(first_rows),
-        tuple(places),
+        first_rows,
         tuple(None if null else low for null, low in zip(null_pages, minima, strict=True)),
         tuple(None if null else high for null, high in zip(null_pages, maxima, strict=True)),
         None if null_counts is None else tuple(null_counts),
     )
 
 
-def _locations(reader: CompactReader, rows: int, end: int) -> tuple[list[int], list[ByteRange]]:
+def page_locations(
+    offset_index: memoryview, *, rows: int, end: int, by_dictionary: int | None = None
+) -> PageLocations:
+    """Where the pages of a chunk are, of `rows` and `end` as `decode_pages` has it.
+
+    Raises:
+        ThriftError: the index is damaged.
+    """
+    reader = CompactReader(offset_index)
     first_rows: list[int] = []
     places: list[ByteRange] = []
     for field, kind in reader.fields():
@@ -183,4 +251,4 @@ def _locations(reader: CompactReader, rows: int, end: int) -> tuple[list[int], l
         if not previous <= start < stop <= end:
             raise ThriftError("pages that overlap, or lie outside the file")
         previous = stop
-    return first_rows, places
+    return PageLocations(tuple(first_rows), tuple(places), by_dictionary)
