@@ -49,7 +49,7 @@ class Settings:
         connections: to the PostgreSQL server, at most, beside the one by which it is heard.
     """
 
-    database: str
+    database: str = field(repr=False)  # with a password, perhaps
     host: str = "127.0.0.1"
     port: int = 8787
     certificate: str | None = None

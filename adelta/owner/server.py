@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,7 @@ class RunningOwner:
     """
 
     endpoint: str
-    first_token: str | None
+    first_token: str | None = field(repr=False)
     parts: Parts
 
 
