@@ -104,11 +104,7 @@ class CatalogNames:
 
         False where that has been done already.
         """
-        text = (
-            "UPDATE owner_tables SET state = 'dropped', name = NULL "
-            "WHERE uri = $1 AND table_id = $2 AND name IS NOT NULL RETURNING table_key"
-        )
-        return bool(await self._database.ask(Statement(text, (table.uri, table.table_id))))
+        return await self._database.run(partial(_drop, table))
 
     async def describe(
         self, table_key: int, before: str, after: str, latest: int | None = None
@@ -121,6 +117,17 @@ class CatalogNames:
         if latest is not None:
             changed = Statement(_DESCRIBE_AT, (*changed.arguments, latest))
         return bool(await self._database.ask(changed))
+
+
+def _drop(table: TableKey) -> Program[bool]:
+    rows = yield Statement(
+        "UPDATE owner_tables SET state = 'dropped', name = NULL "
+        "WHERE uri = $1 AND table_id = $2 AND name IS NOT NULL RETURNING table_key",
+        (table.uri, table.table_id),
+    )
+    if rows:
+        yield Statement("DELETE FROM owner_commits WHERE table_key = $1", (rows[0][0],))
+    return bool(rows)
 
 
 def _stage_name(name: str, table: TableKey, folder: str, now: int) -> Program[None]:

@@ -542,8 +542,14 @@ def _keep_promise(table: TableKey, version: int) -> Program[None]:
     yield Statement("DELETE FROM owner_commits WHERE table_key = $1", (rows[0][0],))
     yield Statement(
         "UPDATE owner_tables SET state = 'replaced', name = NULL "
-        "WHERE uri = $1 AND table_id <> $2 AND state <> 'promised'",
+        "WHERE uri = $1 AND table_id <> $2 AND state NOT IN ('promised', 'replaced')",
         (table.uri, table.table_id),
+    )
+    yield Statement(  # what nobody else has is kept, for whoever put the other there by mistake
+        "DELETE FROM owner_commits WHERE table_key IN "
+        "(SELECT table_key FROM owner_tables WHERE uri = $1 AND state = 'replaced') AND version <= "
+        "(SELECT backfilled FROM owner_tables t WHERE t.table_key = owner_commits.table_key)",
+        (table.uri,),
     )
 
 

@@ -176,11 +176,17 @@ async def test_a_promise_for_a_later_version_outlives_what_was_about_earlier_one
 
 
 async def test_another_table_in_the_place_of_one_ends_it(ledger: Ledger) -> None:
-    await ledger.commit(ORDERS, proposal(1, "x"))
+    for version in (1, 2):
+        await ledger.commit(ORDERS, proposal(version, "x"))
+    found = await ledger.find(ORDERS)
+    assert found is not None
+    assert await ledger.note_backfilled(found.table_key, 0, 1, 0)
     again = TableKey(ORDERS.uri, "c")
     await owned(ledger, again)
+    kept = await ledger.database.ask(Statement("SELECT version FROM owner_commits"))
+    assert [tuple(row) for row in kept] == [(2,)], "what is nowhere else"
     with pytest.raises(TableNotFoundError, match="another table lies in its place"):
-        await ledger.commit(ORDERS, proposal(2, "y"))
+        await ledger.commit(ORDERS, proposal(3, "y"))
     assert [table.table_id for table in await ledger.backlog()] == []
     assert (await ledger.commit(again, proposal(1, "z"))).ratified
 

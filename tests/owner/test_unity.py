@@ -23,6 +23,7 @@ from adelta.errors import (
     ThrottledError,
 )
 from adelta.owner.access import Right
+from adelta.owner.database import Statement
 from adelta.owner.ledger import LedgerLimits
 from adelta.owner.table_logs import TableLog
 from tests.support.managed_tables import SCHEMA, ids, rows
@@ -250,6 +251,8 @@ async def test_a_table_is_dropped_from_the_catalog_and_its_name_is_free(owner: O
     with pytest.raises(TableNotFoundError):
         await catalog.commit(staged(2))
     assert not await owner.service.parts.ledger.backlog(), "nothing is to be done for it"
+    kept = Statement("SELECT version FROM owner_commits")
+    assert not await owner.service.parts.database.ask(kept)
     await (await created(owner)).aclose()
     await catalog.aclose()
 
