@@ -7,10 +7,12 @@ The tables of one bucket share one store, and its connections.
 from __future__ import annotations
 
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta._chance import new_uuid
 from adelta._dataclasses import dataclass
+from adelta.commit.check_then_put import check_then_put
 from adelta.errors import ObjectExistsError, ObjectNotFoundError, PermissionDeniedError
 from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.owner.owned_table import FOLDERS
@@ -29,10 +31,15 @@ __all__ = ["TableLog", "TableLogs"]
 
 @dataclass(frozen=True, slots=True)
 class TableLog:
-    """The log of the table below `prefix` in a store."""
+    """The log of the table below `prefix` in a store, which may have no conditional puts.
+
+    All that the owner puts where such a store has nothing is what the ledger has for the place: by
+    whichever instance, the same bytes.
+    """
 
     store: ObjectStore
-    prefix: str
+    prefix: str = ""
+    conditional_put: bool = True
 
     async def commit(self, version: int) -> bytes | None:
         """The commit of a version, as readers of the filesystem see it; None where there is none.
@@ -67,8 +74,12 @@ class TableLog:
             StorageError: the store refused or failed.
             CommitOutcomeUnknownError: it may have been put.
         """
+        path = self.prefix + commit_path(version)
         try:
-            await self.store.put_if_absent(self.prefix + commit_path(version), data)
+            if self.conditional_put:
+                await self.store.put_if_absent(path, data)
+            else:
+                await check_then_put(self.store, path, data)
         except ObjectExistsError:
             return await self.commit(version) == data
         return True
@@ -107,7 +118,7 @@ class TableLogs:
         self._options = dict(options)
         self._roots = tuple(roots)
         self._opens = opens
-        self._stores: dict[Place, ObjectStore] = {}
+        self._logs: dict[Place, TableLog] = {}  # with no prefix, of whole buckets
 
     def of(self, uri: str) -> TableLog:
         """The log of the table at a root, which `root_of` has spelled. It does no I/O.
@@ -129,11 +140,13 @@ class TableLogs:
             if not below:
                 return TableLog(self._opens(uri, self._options), "")
             return TableLog(self._opens(root, self._options), f"{below}/")
-        if place.top not in self._stores:
-            self._stores[place.top] = self._opens(place.top.address, self._options)
-        return TableLog(self._stores[place.top], f"{place.path}/")
+        if place.top not in self._logs:
+            store = self._opens(place.top.address, self._options)
+            conditional = place.provider.has_conditional_puts(self._options)
+            self._logs[place.top] = TableLog(store, conditional_put=conditional)
+        return replace(self._logs[place.top], prefix=f"{place.path}/")
 
     async def aclose(self) -> None:
         """Give back connections."""
-        for store in self._stores.values():
-            await store.aclose()
+        for log in self._logs.values():
+            await log.store.aclose()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from adelta.commit.owner import CommitResponse, ProposedCommit
     from adelta.table import Table
     from tests.support.owners import Owner
+    from tests.support.s3_server import S3Location
 
 OWNER = "delta.managedCommit.commitOwner"
 CONF = "delta.managedCommit.commitOwnerConf"
@@ -398,3 +399,24 @@ async def test_an_answer_that_got_lost_while_the_table_was_released_is_cleared_u
             conf = {"endpoint": owner.endpoint}
             await adelta.adopt_table(table, "adelta", conf)
             assert await ids(table) == [0, 1]
+
+
+async def test_a_store_without_conditional_puts_is_backfilled_too(
+    tmp_path: Path, s3_location: S3Location
+) -> None:
+    uri = s3_location.uri
+    without = {**s3_location.storage_options, "aws_conditional_put": "disabled"}
+    alone = {**without, "unsafe_single_writer": "true"}
+    async with running(tmp_path, storage_options=without) as owner:
+        token = {"adelta_owner_endpoint": owner.endpoint}
+        token["adelta_owner_token"] = await owner.token(prefix=uri)
+        await adelta.write_table(uri, rows(0), storage_options=alone)
+        conf = {"endpoint": owner.endpoint}
+        await adelta.adopt_table(uri, "adelta", conf, storage_options={**alone, **token})
+        async with (
+            adelta.open_table(uri, {**without, **token}) as table,
+            adelta.open_table(uri, without) as plain,
+        ):
+            assert await append(table, 1) == 2
+            await adelta.checkpoint(table)
+            assert await ids(plain) == [0, 1]
