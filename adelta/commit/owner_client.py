@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from adelta._concurrency import map_concurrent
 from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
 from adelta.commit.owner import (
@@ -66,6 +67,7 @@ _LONGEST_WAIT = 20.0  # seconds of one long poll
 _LONGEST_ANSWER = 512 << 20  # bytes; twice what an owner keeps of a table, as text in JSON
 _CONCURRENCY = 16
 _REPEATS = 4
+_TABLES = 8  # that an owner is asked to backfill at once
 _OWNED = ("owned", "releasing")
 _PAUSE = 0.1
 _TOO_LONG = 413  # of the owner, or of something between
@@ -470,7 +472,7 @@ async def backfill_tables(
     Raises:
         InvalidOptionError: the options name no owner.
         TableNotFoundError: it does not own one of them.
-        StorageError: it refused or failed, or could not backfill one.
+        StorageError: it refused or failed, or could not backfill one; it has the others.
     """
     tables = [t for t in await owned_tables(storage_options) if t["state"] in _OWNED]
     if uris:
@@ -482,12 +484,19 @@ async def backfill_tables(
                 f"the commit owner does not own {places[next(iter(missing))]}; ask for its status"
             )
     endpoint, _ = named_owner(storage_options)
-    for table in tables:
-        conf = {"endpoint": endpoint}
-        named = ManagedTable(table["uri"], table["table_id"], conf)
+
+    async def backfill(table: Mapping[str, Any]) -> StorageError | None:
+        named = ManagedTable(table["uri"], table["table_id"], {"endpoint": endpoint})
         client = client_of(named, storage_options)
         try:
             await client.backfill_to_version(table["latest_version"])
+        except StorageError as error:  # the others are backfilled all the same
+            return error
         finally:
             await client.aclose()
+        return None
+
+    for failure in await map_concurrent(backfill, tables, limit=_TABLES):
+        if failure is not None:
+            raise failure
     return tables

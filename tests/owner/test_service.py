@@ -15,7 +15,7 @@ import pytest
 
 from adelta._concurrency import map_concurrent, together
 from adelta.commit.owner import ManagedTable
-from adelta.commit.owner_client import AdeltaOwnerClient, client_of
+from adelta.commit.owner_client import AdeltaOwnerClient, backfill_tables, client_of
 from adelta.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -339,6 +339,17 @@ async def test_tables_that_cannot_be_backfilled_do_not_keep_others_from_it(
         await gone.commit(proposal(1, "x"))
         assert (await ledger.commit(_key(owner), proposal(1, "x"))).ratified  # nobody is woken
         await until(lambda: 1 in owner.log())
+
+        async def fail(self: AdeltaOwnerClient, _: int) -> None:
+            asked.append(self.named["uri"])
+            raise StorageError("it is gone")
+
+        asked: list[str] = []
+        monkeypatch.setattr(AdeltaOwnerClient, "backfill_to_version", fail)
+        options = {"adelta_owner_endpoint": owner.endpoint}
+        with pytest.raises(StorageError, match="it is gone"):
+            await backfill_tables({**options, "adelta_owner_token": await owner.token()})
+        assert len(asked) == 2
 
 
 async def test_who_waits_for_a_table_that_was_replaced_is_told_so_at_once(owner: Owner) -> None:
