@@ -43,7 +43,15 @@ if TYPE_CHECKING:
     from adelta.spark.dataframes import WriteMode
     from adelta.sql.statements import CreateClone, CreateTable, Insert, Merge
 
-__all__ = ["query_frame", "run_clone", "run_create", "run_insert", "run_merge", "run_query"]
+__all__ = [
+    "query_frame",
+    "run_clone",
+    "run_create",
+    "run_insert",
+    "run_merge",
+    "run_query",
+    "source_of",
+]
 
 
 def run_query(
@@ -121,17 +129,19 @@ def run_insert(spark: SparkSession, statement: Insert, session: Session) -> Data
     return frame(spark, table_of(NOTHING))
 
 
+def source_of(spark: SparkSession, statement: Merge, zone: str) -> tuple[DataFrame, str | None]:
+    """The rows that are to be merged, and what expressions call them."""
+    source, alias = statement.source, statement.source_alias
+    if isinstance(source, Query):
+        return query_frame(spark, source, zone), alias
+    found = _rows_of(spark, TableReference(source, statement.source_as_of, 0, 0), zone)
+    rows = spark.table(quoted(source.parts)) if found is None else found
+    return rows, alias or (source.parts[-1] if source.parts else None)
+
+
 def run_merge(spark: SparkSession, statement: Merge, session: Session) -> DataFrame:
     """Merge rows that Spark gives, by way of this process."""
-    source, as_of = statement.source, statement.source_as_of
-    alias = statement.source_alias
-    if isinstance(source, Query):
-        rows = query_frame(spark, source, session.zone)
-    else:
-        alias = alias or (source.parts[-1] if source.parts else None)
-        reference = TableReference(source, as_of, 0, 0)
-        found = _rows_of(spark, reference, session.zone)
-        rows = spark.table(quoted(source.parts)) if found is None else found
+    rows, alias = source_of(spark, statement, session.zone)
     named = TableName(("source",))
     place = str(statement.table.path)
     staged: Any = staged_rows(spark, rows, place, session.storage_options)  # as rows at hand

@@ -49,14 +49,18 @@ def change_by_spark(
     df = access.rows(version)
     name = name or "target"
     df = df.alias(name)
-    computed = [_column(value) for value in values.values()]
+    computed = {
+        f"v{index}": _column(value)
+        for index, value in enumerate(values.values())
+        if not _is_default(value)
+    }
     where = f.lit(True) if condition is None else _column(condition)
     try:
-        keys = named_by(df, df, [*computed, where])
+        keys = named_by(df, df, [*computed.values(), where])
         found = df.where(where).select(
             f.lit(True).alias("k"),
             *keys.columns("k", name),
-            *(value.alias(f"v{index}") for index, value in enumerate(computed)),
+            *(value.alias(column) for column, value in computed.items()),
         )
         found = found.dropDuplicates(["k", *keys.names("k")])
     except AnalysisException as error:
@@ -64,7 +68,10 @@ def change_by_spark(
     said = {
         "on": keys.matched("target", "source", "k"),
         "predicate": condition if isinstance(condition, str) else text_of(df, where),
-        "values": [[quoted(each), f"source.v{index}"] for index, each in enumerate(values)],
+        "values": [
+            [quoted(each), f"source.v{index}" if f"v{index}" in computed else None]
+            for index, each in enumerate(values)
+        ],
     }
     merge, to = rows_said(access.spark, verb, said), access.to_change()
     return merge_rows(access.spark, to.uri, version, merge, found, to.storage_options, to.catalog)
@@ -74,6 +81,10 @@ async def version_of(table: Any) -> int:
     """The latest version of a table."""
     found: int = (await table.snapshot()).version
     return found
+
+
+def _is_default(value: Column | str) -> bool:
+    return isinstance(value, str) and value.strip().upper() == "DEFAULT"
 
 
 def _column(value: Column | str) -> Column:

@@ -22,6 +22,7 @@ from adelta.spark.changes_in_text import views_of, with_changes
 from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.identifiers import quoted
+from adelta.spark.remote_changes import run_change
 from adelta.spark.remote_statements import (
     run_clone,
     run_create,
@@ -34,7 +35,7 @@ from adelta.spark.session_settings import session_zone
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import cluster_session, frame, named_table
 from adelta.sql.execute.definition import field_of
-from adelta.sql.parse import begins_as, parse_statement
+from adelta.sql.parse import begins_as, parse_change, parse_statement
 from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
 from adelta.sql.statements import (
@@ -142,6 +143,9 @@ def _answered(
     except (InvalidStatementError, InvalidExpressionError) as error:
         if own:
             raise
+        changed = _changed_by_spark(spark, with_arguments(text, args), zone)
+        if changed is not None:
+            return changed
         try:
             return _by_spark(spark, text, args, changes)
         except ParseException:
@@ -155,6 +159,23 @@ def _answered(
     ensure_registered(spark)
     found = _run(spark, statement, zone, changes, strict=own)
     return plain_sql(spark, text, args) if found is None else found
+
+
+def _changed_by_spark(spark: SparkSession, text: str, zone: str) -> DataFrame | None:
+    """What a change answers that only Spark computes; None where it is none of a Delta table."""
+    if not is_remote():
+        return None
+    try:
+        statement = parse_change(text)
+    except InvalidStatementError:
+        return None
+    if statement is None:
+        return None
+    try:
+        named_table(spark, statement.table)
+    except TableNotFoundError:
+        return None
+    return run_change(spark, statement, zone)
 
 
 def _by_spark(

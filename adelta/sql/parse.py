@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from adelta.errors import InvalidStatementError
 from adelta.sql.grammar.alter import read_alter
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from adelta.sql.statements import Statement
+    from adelta.sql.statements import Delete, Merge, Statement, Update
 
     Read: TypeAlias = Callable[[Reader], Statement]
 
-__all__ = ["begins_as", "parse_statement"]
+__all__ = ["begins_as", "parse_change", "parse_statement"]
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
     (("ALTER", "TABLE"), read_alter),
@@ -80,6 +80,21 @@ def parse_statement(text: str, *, zone: str = "UTC", now: datetime | None = None
     statement = read(reader)
     reader.end()
     return statement
+
+
+def parse_change(text: str) -> Delete | Update | Merge | None:
+    """The DELETE, UPDATE or MERGE that `text` spells, of whose expressions there is only the text.
+
+    Raises:
+        InvalidStatementError: it is not written as one is to be.
+    """
+    reader = Reader(text, unread=True)
+    read = _reading(reader)
+    if read not in (read_delete, read_update, read_merge):
+        return None
+    statement: Any = read(reader)
+    reader.end()
+    return statement  # type: ignore[no-any-return]  # by what has read it
 
 
 def begins_as(text: str, beginnings: Iterable[tuple[str, ...]]) -> bool:

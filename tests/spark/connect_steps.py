@@ -110,11 +110,40 @@ def step_rows_are_found_by_what_only_spark_computes(spark, path):
     merge = table.merge(rows.alias("s"), "target.id = s.id")
     merge.whenMatchedUpdate(odd("s.part"), {"part": ten("s.part")}).execute()
     assert table.toDF().where("part = 10").select("id").collect() == [(4,)]
+    twice = f.udf(lambda number, other: number == 2 * other, "boolean")
+    merge = table.alias("t").merge(rows, twice(f.col("t.part"), ten(rows["part"]) / 2))
+    merge = merge.whenMatchedUpdate(odd("t.id") | (rows["id"] == 4), {"part": ten("t.part")})
+    merge = merge.whenNotMatchedBySourceDelete(odd(table.toDF().id))
+    merge = merge.whenNotMatchedInsert(values={"id": rows["id"]})
+    assert merge.execute().first().num_affected_rows == 2
+    assert table.toDF().select("id", "part").collect() == [(4, 100)]
     for unsettled in (f.rand() < 2, "rand() < 2", odd.asNondeterministic()("id")):
         raises(AnalysisException, "whenever", lambda wrong=unsettled: table.delete(wrong))
-    text = f"DELETE FROM delta.`{path}` WHERE levenshtein(string(id), '5') = 1"
-    raises(AnalysisException, "levenshtein is not", lambda: adelta.spark.sql(spark, text))
-    assert ids(table) == [4, 7]
+
+
+def step_statements_ask_what_only_spark_computes(spark, path):
+    table = written(spark, path)
+    spark.udf.register("odd", lambda number: number % 2 == 1, "boolean")
+    spark.range(4, 6).createOrReplaceTempView("some")
+
+    def sql(text, args=None):
+        return adelta.spark.sql(spark, text, args).collect()
+
+    name = f"delta.`{path}`"
+    text = f"DELETE FROM {name} AS t WHERE CASE WHEN odd(t.id) THEN t.id END > ?"
+    assert sql(text, [3]) == [(1,)]
+    assert sql(f"DELETE FROM {name} WHERE id IN (SELECT id FROM some)") == [(1,)]
+    text = f"UPDATE {name} SET part = length(soundex(string(id))) + 3 + id, day = DEFAULT"
+    text += " WHERE odd(id) OR id = 2"
+    assert sql(text) == [(3,)]
+    text = f"MERGE INTO {name} t USING (SELECT id, 7 AS n FROM some WHERE id = 4) s ON odd(t.part)"
+    text += " WHEN MATCHED AND odd(t.id) THEN DELETE WHEN MATCHED THEN UPDATE SET part = s.n"
+    text += " WHEN NOT MATCHED BY SOURCE AND soundex('x') = 'X000' AND odd(id) THEN DELETE"
+    assert sql(text) == [(2, 0, 2, 0)]
+    rows = table.toDF().select("id", "part", "day").orderBy("id").collect()
+    assert rows == [(0, 0, dt.date(2024, 1, 1)), (2, 6, None)]
+    raises(AnalysisException, "nothing", lambda: sql(f"DELETE FROM {name} WHERE odd(nothing)"))
+    raises(AnalysisException, "Syntax|SYNTAX", lambda: sql(f"DELETE FROM {name} WHERE odd(id"))
 
 
 def step_times_are_of_the_sessions_zone(spark, path):

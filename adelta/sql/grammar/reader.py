@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from adelta.errors import InvalidExpressionError, InvalidOptionError, InvalidStatementError
 from adelta.kernel.expressions.lexer import tokenize, unescape
+from adelta.kernel.expressions.nodes import TRUE
 from adelta.kernel.expressions.parse import parse_part
 from adelta.kernel.schema.type_text import parse_type
 from adelta.sql.statements import AsOf, Expression, TableName
@@ -30,6 +31,8 @@ FORMATS = ("delta", "adelta")
 """What stands in front of a path that names a table."""
 
 _STRINGS = ("string", "raw")
+_OPENING, _CLOSING = ("(", "[", "CASE"), (")", "]", "END")
+_BEHIND_EXPRESSIONS = (",", ")", ";", "THEN", "WHEN", "WHERE")
 _SHOWN = 200
 
 
@@ -37,10 +40,14 @@ class Reader:
     """The tokens of a statement, read from left to right; `zone` is that of times without one.
 
     `now` is the time that `current_timestamp` and the like stand for; without it they are refused.
+    Of expressions that are `unread` there is only the text, and a node that says nothing.
     """
 
-    def __init__(self, text: str, zone: str = "UTC", now: datetime | None = None) -> None:
+    def __init__(
+        self, text: str, zone: str = "UTC", now: datetime | None = None, *, unread: bool = False
+    ) -> None:
         self.text = text
+        self._unread = unread
         self._zone = zone
         self._now = now
         try:
@@ -293,9 +300,23 @@ class Reader:
         except InvalidOptionError as error:
             raise self.error(str(error), begin) from error
 
+    def _skip_expression(self) -> None:
+        begin, depth = self.token, 0
+        while self.token.kind != "end":
+            word = self.token.upper
+            if not depth and word in _BEHIND_EXPRESSIONS:
+                break
+            depth += (word in _OPENING) - (word in _CLOSING)
+            self.take()
+        if self.token is begin or depth:
+            self.fail("expected an expression", begin)
+
     def node(self) -> Expression:
         """An expression, and its text."""
         begin = self._next
+        if self._unread:
+            self._skip_expression()
+            return Expression(TRUE, self.slice(begin))
         node, self._next = parse_part(
             self.text, self._tokens, begin, zone=self._zone, now=self._now
         )
