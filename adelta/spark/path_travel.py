@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from adelta.errors import InvalidOptionError
 from adelta.operations.create import exists
 from adelta.spark.options import ReadOptions
+from adelta.spark.path_partitions import of_partition
 from adelta.spark.stream_options import without_stream_options
 from adelta.sync._portal import call
 
@@ -22,14 +23,18 @@ _MOMENT = re.compile(r"(.+)@(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})")
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options of a read, with the version that the end of its path may name.
+    """The options of a read, with the version and the partition that its path may name.
 
     A table whose own path ends so is read as it is. A time in a path is of the read's zone.
 
     Raises:
         InvalidOptionError: as `ReadOptions.parse`; or an option names a version beside the path.
+        AdeltaError: as `of_partition`.
     """
-    options = ReadOptions.parse(given)
+    return of_partition(_of_version(ReadOptions.parse(given)))
+
+
+def _of_version(options: ReadOptions) -> ReadOptions:
     found = _travel(options)
     if found is None:
         return options

@@ -259,7 +259,9 @@ def test_the_catalog_knows_tables_by_delta_sparks_format(spark: SparkSession) ->
         spark.sql("DROP TABLE IF EXISTS converted")
 
 
-def test_the_end_of_a_path_names_a_version(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_end_of_a_path_names_a_version_or_a_partition(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = f"{tmp_path}/t"
     for count in (1, 2):
         spark.range(count).write.format("delta").mode("overwrite").save(path)
@@ -280,5 +282,23 @@ def test_the_end_of_a_path_names_a_version(spark: SparkSession, tmp_path: Path) 
         spark.range(1).writeTo(f"delta.`{path}@v0`").append()
     with pytest.raises(AnalysisException, match="VersionNotFoundError"):
         spark.read.format("delta").load(f"{path}@v7")
+    parts = spark.range(4).selectExpr("id", "id % 2 AS p", "concat(id, '/ä') AS q")
+    parts.write.format("delta").partitionBy("p", "q").save(f"{tmp_path}/p")
+    parts.write.format("delta").mode("overwrite").save(f"{tmp_path}/p")
+    for reader in (spark.read, spark.read.option("nativeScan", "false")):
+        reader = reader.format("delta")
+        found = reader.load(f"{tmp_path}/p/p=1/")
+        assert (found.columns, rows(found.select("id"))) == (["id", "p", "q"], [(1,), (3,)])
+        assert rows(reader.load(f"{tmp_path}/p/p=0/q=2%2Fä@v0").select("id")) == [(2,)]
+    assert rows(spark.sql(f"SELECT id FROM delta.`{tmp_path}/p/q=2%2Fä`")) == [(2,)]
+    for end, text in (
+        ("id=1", "not partitioned by id"),
+        ("p=7", "does not exist"),
+        ("p=x", "cannot hold"),
+    ):
+        with pytest.raises(AnalysisException, match=text):
+            spark.read.format("delta").load(f"{tmp_path}/p/{end}")
+    with pytest.raises(PySparkException, match="name the table alone"):
+        spark.sql(f"DELETE FROM delta.`{tmp_path}/p/p=1`")
     spark.range(5).write.format("delta").save(f"{path}@v0")  # a table of its own wins
     assert spark.read.format("delta").load(f"{path}@v0").count() == 5

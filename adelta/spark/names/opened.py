@@ -140,6 +140,8 @@ class OpenedTable(Answers):
             "path": self._options.uri,
             "versionAsOf": str(version),
         }
+        if self._options.where is not None:
+            asked["where"] = self._options.where
         wanted = ReadOptions.parse(asked)
         found = native_frame(spark, wanted, self._version) if wanted.native_scan else None
         if found is None:
@@ -228,8 +230,13 @@ class OpenedTable(Answers):
         """How the table is opened to be changed.
 
         Raises:
-            InvalidUseError: what was opened is an earlier version.
+            InvalidUseError: what was opened is an earlier version, or a part of the table.
         """
+        if self._options.where is not None:
+            raise InvalidUseError(
+                f"a part of {self._options.uri} was named, by a partition in its path, and only "
+                "the table can be changed: name the table alone, and filter by its columns"
+            )
         if self._options.version is not None or self._options.timestamp is not None:
             raise InvalidUseError(
                 f"an earlier version of {self._options.uri} was named, by the end of its path or "
