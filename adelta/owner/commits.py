@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
 from adelta.commit.owner import CommitResponse
-from adelta.errors import ThrottledError
+from adelta.errors import InvalidOptionError, ThrottledError
 from adelta.owner.owned_table import COMMITS_FOLDER
 from adelta.owner.requests import check_content
 
@@ -146,6 +146,7 @@ class Commits:
         await self._ownership.check_current(table, folder)
         self._backfiller.check_log(table)
         if proposed.staged_file is not None:
+            await self._check_staged(table, proposed, folder)
             return proposed
         if len(proposed.content) > _IN_A_THREAD:
             await in_thread(check_content, proposed)
@@ -160,6 +161,26 @@ class Commits:
         log = self._logs.of(table.uri)
         name, modified = await log.stage(folder, proposed.version, proposed.content)
         return replace(proposed, staged_file=name, modified_ms=modified)
+
+    async def _check_staged(self, table: TableKey, proposed: ProposedCommit, folder: str) -> None:
+        """Refuse a commit whose file is not there, unless the version has been ratified already.
+
+        Nothing could be backfilled after it, and nobody could read the table.
+
+        Raises: InvalidOptionError, StorageError.
+        """
+        assert proposed.staged_file is not None
+        size = await self._logs.of(table.uri).staged_size(folder, proposed.staged_file)
+        if size == proposed.size:
+            return
+        read = partial(self._ledger.get_commits, table, proposed.version)
+        told = await self._ownership.settled([table], read)
+        if told.latest_version < proposed.version:
+            what = "is not there" if size is None else f"has {size:,} bytes, not {proposed.size:,}"
+            raise InvalidOptionError(
+                f"{table.uri}: the file {proposed.staged_file} in the log's folder {folder} "
+                f"{what}; nothing was ratified, put it there first"
+            )
 
     def _ratified(self, table: TableKey, proposed: ProposedCommit, *, again: bool) -> None:
         """Wake whoever waits for a ratification."""

@@ -1,7 +1,7 @@
 """The service over HTTP: requests in, what ledger, backfiller and ownership say out.
 
 A commit is one request, and one transaction of the ledger; no store is asked on its way, unless it
-is too long for the ledger, or the first one of its table for this process.
+is too long for the ledger, or staged, or the first one of its table for this process.
 """
 
 from __future__ import annotations

@@ -61,6 +61,16 @@ class TableLog:
                 return await self.store.get(f"{self.prefix}{LOG_DIR}{each}{name}")
         return None
 
+    async def staged_size(self, folder: str, name: str) -> int | None:
+        """How many bytes an un-backfilled commit has, as `staged` finds it.
+
+        Raises: StorageError.
+        """
+        for each in sorted(FOLDERS, key=lambda other: other != folder):
+            with suppress(ObjectNotFoundError):
+                return (await self.store.head(f"{self.prefix}{LOG_DIR}{each}{name}")).size
+        return None
+
     async def stage(self, folder: str, version: int, data: bytes) -> tuple[str, int]:
         """Put a commit beside the log; its bare name, and its time in ms. Raises: StorageError."""
         name = f"{version:020d}.{new_uuid()}.json"

@@ -105,30 +105,50 @@ async def test_writers_race_on_one_table(owner: Owner) -> None:
         assert await ids(table) == sorted(10 * n + at for n in range(3) for at in range(3))
 
 
-def staged(version: int, name: str | None = None) -> ProposedCommit:
-    name = name or f"{version:020d}.{uuid.uuid4()}.json"
-    return ProposedCommit(version, b"{}\n", 1000, "x", name, 3, 1000)
+def staged(owner: Owner, version: int) -> ProposedCommit:
+    """A commit whose file lies beside the log of the one table that there is."""
+    (log,) = (owner.folder / "tables").glob("*/_delta_log")
+    file = log / "_staged_commits" / f"{version:020d}.{uuid.uuid4()}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"{}\n")
+    return ProposedCommit(version, b"{}\n", 1000, "x", file.name, 3, 1000)
 
 
+@pytest.fixture
+def no_backfill(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For those whose commits are to wait."""
+    monkeypatch.setattr(owner.service.parts.backfiller, "wake", lambda _: None)
+
+
+@pytest.mark.usefixtures("no_backfill")
 async def test_a_version_is_ratified_once_and_what_is_published_is_seen_by_the_owner_itself(
     owner: Owner,
 ) -> None:
     catalog = await created(owner)
-    first = staged(1)
+    first = staged(owner, 1)
+    (file,) = owner.folder.glob(f"tables/*/_delta_log/_staged_commits/{first.staged_file}")
+    file.rename(file.with_name("elsewhere"))
+    with pytest.raises(StorageError, match="is not there; nothing was ratified"):
+        await catalog.commit(first)
+    file.write_bytes(b"{}")
+    with pytest.raises(StorageError, match="has 2 bytes, not 3; nothing was ratified"):
+        await catalog.commit(first)
+    file.with_name("elsewhere").rename(file)
     assert (await catalog.commit(first)).ratified
+    file.unlink()  # it has been published, say
     assert (await catalog.commit(first)).ratified
-    assert not (await catalog.commit(staged(1))).ratified
+    assert not (await catalog.commit(staged(owner, 1))).ratified
     with pytest.raises(StorageError, match="version 2 comes next, not 3"):
-        await catalog.commit(staged(3))
+        await catalog.commit(staged(owner, 3))
     for version in (2, 3, 4, 5):
-        lying = staged(version)
+        lying = staged(owner, version)
         object.__setattr__(lying, "published_version", version - 1)
         assert (await catalog.commit(lying)).ratified
     kept = await catalog.get_ratified_commits()
     assert [commit.version for commit in kept.commits] == [1, 2, 3, 4, 5]
     assert kept.commits[0].staged_file == first.staged_file
     with pytest.raises(ThrottledError, match="wait to be backfilled"):
-        await catalog.commit(staged(6))
+        await catalog.commit(staged(owner, 6))
     await catalog.aclose()
 
 
@@ -139,14 +159,14 @@ async def test_refusals_say_what_is_wrong(owner: Owner, tmp_path: Path) -> None:
         (await owner.token(prefix=str(tmp_path / "elsewhere")), PermissionDeniedError),
     ):
         wrong = UnityCatalogClient(owner.endpoint, NAME, token=token)
-        for request in (wrong.location(), wrong.commit(staged(1))):
+        for request in (wrong.location(), wrong.commit(staged(owner, 1))):
             with pytest.raises(error):
                 await request
         await wrong.aclose()
     reader = UnityCatalogClient(owner.endpoint, NAME, token=await owner.token(Right.READ))
     assert (await reader.get_ratified_commits()).latest_version == 0
     with pytest.raises(PermissionDeniedError, match="allows to read"):
-        await reader.commit(staged(1))
+        await reader.commit(staged(owner, 1))
     with pytest.raises(PermissionDeniedError, match="allows to read"):
         await reader.stage_table()
     with pytest.raises(PermissionDeniedError, match="allows to read"):
@@ -204,8 +224,8 @@ async def test_an_update_is_for_the_etag_that_it_requires(owner: Owner) -> None:
         return {"action": "set-properties", "updates": {"a": value}}
 
     def commit(version: int) -> dict[str, Any]:
-        name = f"{version:020d}.{uuid.uuid4()}.json"
-        told = {"version": version, "timestamp": 1, "file-name": name, "file-size": 1}
+        name = staged(owner, version).staged_file
+        told = {"version": version, "timestamp": 1, "file-name": name, "file-size": 3}
         return {"action": "add-commit", "commit": told | {"file-modification-timestamp": 1}}
 
     first, second = await etag(), commit(2)
@@ -241,15 +261,17 @@ async def test_commits_to_tables_of_the_catalog_come_by_its_paths_alone(owner: O
     await catalog.aclose()
 
 
+@pytest.mark.usefixtures("no_backfill")
 async def test_a_table_is_dropped_from_the_catalog_and_its_name_is_free(owner: Owner) -> None:
     catalog = await created(owner)
-    assert (await catalog.commit(staged(1))).ratified, "it waits for a file that is not there"
+    assert (await catalog.commit(staged(owner, 1))).ratified
+    second = staged(owner, 2)
     assert (await _sent(owner, "HEAD"))[0] == 204
     assert (await _sent(owner, "DELETE", right=Right.WRITE))[0] == 403
     assert (await _sent(owner, "DELETE"))[0] == 204
     assert (await _sent(owner, "DELETE"))[0] == (await _sent(owner, "HEAD"))[0] == 404
     with pytest.raises(TableNotFoundError):
-        await catalog.commit(staged(2))
+        await catalog.commit(second)
     assert not await owner.service.parts.ledger.backlog(), "nothing is to be done for it"
     kept = Statement("SELECT version FROM owner_commits")
     assert not await owner.service.parts.database.ask(kept)
