@@ -51,6 +51,7 @@ _SCHEMA = f"{_DELTA}/catalogs/{{catalog}}/schemas/{{schema}}"
 _TABLE = f"{_SCHEMA}/tables/{{table}}"
 _ID_PROPERTY = "io.unitycatalog.tableId"
 _LONGEST_NAME = 255
+_LONGEST_DESCRIPTION = 16 << 20  # characters; it is read and written whole
 _SAME_TABLE, _SAME_ETAG = "assert-table-uuid", "assert-etag"
 _NO_DESCRIPTION = ""  # no table has it
 
@@ -142,7 +143,7 @@ class UnityPaths:
         found = await self._parts.names.find_named(name)
         if found is None:
             raise TableNotFoundError(f"no place has been set aside for a table {name}; stage it")
-        table, description = found.table, orjson.dumps(body).decode()
+        table, description = found.table, _description(body)
         grant.check(table.uri, Right.OWN)
         if table.state != State.PROMISED:
             if found.description == description:  # asked again, since the answer was lost
@@ -319,6 +320,20 @@ def _checked_protocol(protocol: object) -> dict[str, Any]:
     return protocol
 
 
+def _description(told: Mapping[str, Any]) -> str:
+    """What is kept of a table. Raises: InvalidOptionError."""
+    kinds: dict[str, type] = {"columns": dict, "partition-columns": list, "domain-metadata": dict}
+    for key, kind in kinds.items():
+        if not isinstance(told.get(key) or kind(), kind):
+            raise InvalidOptionError(f"{key} of a table are not what the API says")
+    text = orjson.dumps(told).decode()
+    if len(text) > _LONGEST_DESCRIPTION:
+        raise InvalidOptionError(
+            f"the description of a table may have {_LONGEST_DESCRIPTION:,} characters at most"
+        )
+    return text
+
+
 _OF_THE_SAME = (
     ("set-properties", "remove-properties"),
     ("set-domain-metadata", "remove-domain-metadata"),
@@ -371,8 +386,7 @@ def _updated(description: str, updates: Mapping[str, Mapping[str, Any]]) -> str:
         told["properties"] = properties
     if domains != (told.get("domain-metadata") or {}):
         told["domain-metadata"] = domains
-    changed = orjson.dumps(told).decode()
-    return description if orjson.loads(description) == told else changed
+    return description if orjson.loads(description) == told else _description(told)
 
 
 def _described(found: NamedTable) -> dict[str, Any]:

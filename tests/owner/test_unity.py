@@ -314,9 +314,14 @@ async def test_a_place_that_nobody_used_is_forgotten(owner: Owner) -> None:
     ],
 )
 async def test_hostile_commits_are_refused(
-    owner: Owner, change: dict[str, Any], status: int, kind: str
+    owner: Owner,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any],
+    status: int,
+    kind: str,
 ) -> None:
     catalog = await created(owner)
+    monkeypatch.setattr("adelta.owner.unity._LONGEST_DESCRIPTION", 10_000)
     commit = {
         "version": 1, "timestamp": 1, "file-name": FILE, "file-size": 1,
         "file-modification-timestamp": 1, **change,
@@ -333,6 +338,8 @@ async def test_hostile_commits_are_refused(
     )
     for odd in (
         [{"action": "drop-table"}],
+        [{"action": "set-columns", "columns": "all"}],
+        [{"action": "set-table-comment", "comment": "x" * 10_000}],
         [{"action": "set-protocol", "protocol": {"reader-features": 5}}],
         [{"action": "set-protocol", "protocol": {"writer-features": [{}]}}],
         2 * [{"action": "set-properties", "updates": {"a": "b"}}],
