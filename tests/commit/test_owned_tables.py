@@ -392,12 +392,18 @@ async def test_other_definitions_keep_the_owner_and_copies_have_none(
     uri: str, owner: MemoryOwner
 ) -> None:
     await adelta.write_table(uri, rows(1))
+    store = open_store(uri)
+    lines = (await store.get(commit_path(0))).splitlines()
+    (metadata,) = (orjson.loads(line) for line in lines if b'"metaData"' in line)
+    metadata["metaData"]["id"] = "as another engine replaces a table"
+    await store.put(commit_path(1), orjson.dumps(metadata))
     await adelta.adopt_table(uri, owner.name)
     await adelta.restore(uri, version=0)
     await adelta.replace_table(uri, pa.schema([("id", pa.int64()), ("x", pa.string())]))
     async with adelta.open_table(uri) as table:
         snapshot = await table.snapshot()
-        assert snapshot.version == 3
+        assert snapshot.version == 4
+        assert snapshot.metadata.id == metadata["metaData"]["id"]  # by which the owner knows it
         assert snapshot.metadata.configuration[OWNER] == owner.name
     assert owner.asked.count("commit") == 2
     await adelta.clone(uri, f"{uri}-copy")

@@ -79,7 +79,7 @@ def restored_definition(
     latest: TableConfiguration, wanted: TableConfiguration, *, downgrade: bool = False
 ) -> NewTable:
     """Protocol and metadata after the restore; with `downgrade` the protocol is the version's."""
-    metadata = wanted.metadata
+    metadata = replace(wanted.metadata, id=latest.metadata.id)  # by which all know the table
     stored, now = dict(metadata.configuration), latest.metadata.configuration
     for each in _OF_THE_LOG:
         text = each.text(now)
