@@ -104,6 +104,8 @@ class Ownership:
         found = await self._ledger.find(table)
         if found is not None and found.folder != COMMITS_FOLDER:
             raise _of_another_api(table)
+        if found is not None and found.state == State.RELEASING:
+            await self._backfiller.backfill(table, None, _WAIT)  # then it has released it
         if found is not None and found.state in (State.PROMISED, State.RELEASED):
             await self.settle(table)
         again = found is not None and await self._is_behind(found, log, proposed)

@@ -153,6 +153,13 @@ async def test_a_table_is_owned_once_its_log_says_so_though_nobody_told(owner: O
     path.parent.mkdir(parents=True)
     path.write_bytes(first.content)
     assert (await stock.release(proposal(1, "last"))).ratified
+    key, fresh = (
+        TableKey(str(owner.folder / "orders"), client.named["table_id"]),
+        proposal(3, "new"),
+    )
+    assert (await owner.service.parts.ledger.release(key, proposal(2, "last"))).ratified
+    await client.propose(fresh)  # when the last one has come into the log
+    assert [*owner.log()] == [0, 1, 2]
 
 
 async def test_a_table_is_owned_by_one_root_and_a_copy_of_it_is_another_table(
