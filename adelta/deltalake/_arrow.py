@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PRIMITIVES",
     "answered",
+    "arrow_field",
     "arrow_type",
     "delta_type",
     "exported_field",
@@ -138,8 +140,17 @@ def arrow_type(kind: t.DataType) -> Any:
         value = pa.field("value", arrow_type(kind.value_type), nullable=kind.value_contains_null)
         return pa.map_(pa.field("key", arrow_type(kind.key_type), nullable=False), value)
     if isinstance(kind, t.StructType):
-        return pa.struct([pa.field(f.name, arrow_type(f.type), nullable=f.nullable) for f in kind])
+        return pa.struct([arrow_field(field) for field in kind])
     return _VARIANT if kind == t.VARIANT else PRIMITIVES[kind.name]
+
+
+def arrow_field(field: t.StructField) -> pa.Field[Any]:
+    """The Arrow field of a field of Delta's, with its metadata as texts."""
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        for key, value in field.metadata.items()
+    }
+    return pa.field(field.name, arrow_type(field.type), field.nullable, texts or None)
 
 
 def with_large_types(arrow: Any) -> Any:

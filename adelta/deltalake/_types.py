@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from adelta.deltalake._arrow import (
     PRIMITIVES,
+    arrow_field,
     arrow_type,
     delta_type,
     exported_field,
@@ -266,7 +267,7 @@ class Field:
         if not isinstance(nullable, bool):
             raise TypeError(f"{nullable!r} is not an instance of 'bool'")
         texts = {
-            key: value if _is_kept(value) else json.dumps(value, separators=(",", ":"))
+            str(key): value if _is_kept(value) else json.dumps(value, separators=(",", ":"))
             for key, value in (metadata or {}).items()
         }
         self._field = t.StructField(name, kernel_type(type), nullable, texts)
@@ -320,11 +321,7 @@ class Field:
 
     def to_arrow(self) -> Any:
         """The equivalent `pyarrow.Field`."""
-        texts = {
-            key: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-            for key, value in self._field.metadata.items()
-        }
-        return pa.field(self.name, arrow_type(self._field.type), self.nullable, texts or None)
+        return arrow_field(self._field)
 
     @staticmethod
     def from_arrow(field: Any) -> Field:
@@ -348,6 +345,13 @@ class StructType(_Type):
             if not isinstance(field, Field):
                 raise TypeError(f"{field!r} is no Field; pass a list of fields")
         self._kind: t.StructType = t.StructType(tuple(field._field for field in fields))
+        seen: set[str] = set()
+        for name in self._kind.names:
+            if name.lower() in seen:
+                raise SchemaMismatchError(
+                    f"Schema error: Duplicate field name (case-insensitive): '{name}'"
+                )
+            seen.add(name.lower())
 
     @property
     def type(self) -> str:
@@ -379,16 +383,6 @@ class StructType(_Type):
 
 class Schema(StructType):
     """The columns of a table."""
-
-    def __init__(self, fields: list[Field]) -> None:
-        super().__init__(fields)
-        seen: set[str] = set()
-        for name in self._kind.names:
-            if name.lower() in seen:
-                raise SchemaMismatchError(
-                    f"Schema error: Duplicate field name (case-insensitive): '{name}'"
-                )
-            seen.add(name.lower())
 
     @classmethod
     def _of(cls, kind: t.StructType) -> Schema:
@@ -474,7 +468,7 @@ def _primitive_kind(name: str, refusal: str) -> t.DataType:
     if name.startswith("decimal"):
         found = _DECIMAL.fullmatch(name)
         digits, scale = (int(found[1]), int(found[2])) if found else (0, 0)
-        if not 0 < digits <= _FEW_DIGITS or not -_FEW_DIGITS <= scale <= digits:
+        if not 0 < digits <= _FEW_DIGITS or not 0 <= scale <= digits:
             raise ValueError(
                 f"{refusal.format(name)}, precision/scale can't be larger than {_FEW_DIGITS}"
             )

@@ -138,7 +138,7 @@ def _updated(
 @raises_as_deltalake
 def restored(
     table: RawDeltaTable,
-    target: float | datetime | str,
+    target: object,
     ignore_missing: bool,
     downgrades: bool,
     options: CommitOptions,
@@ -150,7 +150,7 @@ def restored(
     """
     if isinstance(target, datetime):
         target = target.isoformat()
-    if not isinstance(target, str) and (type(target) is float or target < 0):
+    if not isinstance(target, str | int) or (isinstance(target, int) and target < 0):
         raise DeltaError(
             "Generic error: Either the version or datetime should be provided for restore"
         )

@@ -123,8 +123,12 @@ def test_a_folder_is_a_file_system(tmp_path: Path) -> None:
     kinds = [info.type for info in files.get_file_info(["w.bin", "x", "_delta_log"])]
     missing, folder = pa_fs.FileType.NotFound, pa_fs.FileType.Directory
     assert kinds == [missing, missing, folder]
-    with pytest.raises(FileNotFoundError):
-        files.open_input_file("nope")
+    for refused in (files.open_input_file, files.delete_file):
+        with pytest.raises(FileNotFoundError):
+            refused("nope")
+    with pytest.raises(NotImplementedError):
+        files.open_append_stream("z.bin")
+    assert files.get_file_info(pa_fs.FileSelector("nope")) == []
     assert handler == DeltaStorageHandler(str(tmp_path))
     own = pa_fs.SubTreeFileSystem(str(tmp_path), pa_fs.LocalFileSystem())
     assert DeltaTable(str(tmp_path)).to_pyarrow_table(filesystem=own).num_rows == 4

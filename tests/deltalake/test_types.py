@@ -32,11 +32,13 @@ MAKERS: list[Callable[[Any], Any]] = [
     lambda lake: lake.Field("a", "integer", metadata={"n": 1}),
     lambda lake: lake.Field("a", "integer", metadata={"o": {"x": [1, None]}}),
     lambda lake: lake.Field("a", "integer", metadata={"b": True}),
+    lambda lake: lake.Field("a", "integer", metadata={1: "b"}),
     lambda lake: lake.Schema([lake.Field("x", "long"), lake.Field("y", lake.ArrayType("date"))]),
 ]  # fmt: skip
 REFUSED: list[Callable[[Any], Any]] = [
     lambda lake: lake.PrimitiveType("int"),
     lambda lake: lake.PrimitiveType("decimal(39,2)"),
+    lambda lake: lake.PrimitiveType("decimal(5,-1)"),
     lambda lake: lake.PrimitiveType("variant"),
     lambda lake: lake.PrimitiveType.from_json('"x"'),
     lambda lake: lake.ArrayType.from_json('"integer"'),
@@ -98,6 +100,22 @@ def test_types_that_delta_has_not_are_refused() -> None:
     for arrow in (pa.time32("s"), pa.duration("s"), pa.float16(), pa.decimal256(40, 2)):
         with pytest.raises(adelta.deltalake.exceptions.DeltaError, match="Invalid data type"):
             adelta.deltalake.Schema.from_arrow(pa.schema([("a", arrow)]))
+
+
+def test_metadata_of_fields_inside_goes_along_with_arrow_types() -> None:
+    texts = []
+    for lake in (deltalake.schema, adelta.deltalake.schema):
+        inside = lake.StructType([lake.Field("x", "long", metadata={"k": "v"})])
+        kind = lake.ArrayType(inside)
+        assert lake.ArrayType.from_arrow(kind.to_arrow()) == kind
+        texts.append(str(pa.schema(lake.Schema([lake.Field("a", kind)]))))
+    assert texts[0] == texts[1]
+
+
+def test_a_struct_has_no_field_twice() -> None:
+    fields = [adelta.deltalake.schema.Field(name, "long") for name in "aA"]
+    with pytest.raises(adelta.deltalake.exceptions.SchemaMismatchError, match="Duplicate"):
+        adelta.deltalake.schema.StructType(fields)
 
 
 def test_invariants_are_told() -> None:

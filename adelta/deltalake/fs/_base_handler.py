@@ -72,7 +72,7 @@ class DeltaFileSystemHandler:
     def get_file_info_selector(
         self, base_dir: str, allow_not_found: bool = False, recursive: bool = False
     ) -> list[Any]:
-        """What is in a folder."""
+        """What is in a folder; of one that is not there nothing, as stores have no folders."""
         base = base_dir.strip("/")
         prefix = f"{base}/" if base else ""
         found: dict[str, Any] = {}
@@ -83,8 +83,6 @@ class DeltaFileSystemHandler:
                 found.setdefault(folder, _file_info(folder, "Directory"))
             if recursive or len(steps) == 1:
                 found[meta.path] = _file_info(meta.path, "File", meta)
-        if not found and base and not allow_not_found:
-            raise FileNotFoundError(f"{self._store.uri}/{base}: there is no such folder")
         return list(found.values())
 
     def _info(self, path: str) -> Any:
@@ -135,9 +133,15 @@ class DeltaFileSystemHandler:
 
     @raises_as_deltalake
     def delete_file(self, path: str) -> None:
-        """Delete a file."""
-        self._sizes.pop(path.strip("/"), None)
-        call(self._store.delete, [path.strip("/")])
+        """Delete a file.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        path = path.strip("/")
+        self._sizes.pop(path, None)
+        call(self._store.head, path)
+        call(self._store.delete, [path])
 
     @raises_as_deltalake
     def delete_dir(self, path: str) -> None:

@@ -118,6 +118,8 @@ class DeltaStorageHandler(FileSystemHandler):
         """Objects cannot be appended to.
 
         Raises:
-            OSError: always.
+            NotImplementedError: always.
         """
-        raise OSError("objects of a store are written whole; nothing can be appended to them")
+        raise NotImplementedError(
+            "objects of a store are written whole; nothing can be appended to them"
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta.deltalake._arrow import in_rust
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError
 from adelta.kernel.expressions.compute import filter_mask
@@ -187,18 +188,38 @@ def _cast_column(column: Any, field: pa.Field[Any]) -> Any:
     """The column in another type; fractions are cut, as deltalake cuts them.
 
     Raises:
+        SchemaMismatchError: values of its type are never such.
         DeltaError: a value does not fit.
     """
+    if _is_binary(column.type) and not (_is_binary(field.type) or pa.types.is_string(field.type)):
+        raise SchemaMismatchError(f"{_not_cast(field, column.type)}; cast it")
     try:
-        if pa.types.is_floating(column.type) and pa.types.is_integer(field.type):
+        if pa.types.is_integer(field.type) and _has_fractions(column.type):
             import pyarrow.compute as pc
 
             return pc.trunc(column).cast(field.type)
+        if pa.types.is_integer(column.type) and pa.types.is_decimal(field.type):
+            whole = pa.decimal128(19)  # the digits of any
+            return column.cast(whole).cast(field.type)
         if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
             return column.cast(field.type, safe=column.type.unit != "ns")
         return (_of_view(column) if _is_view(column.type) else column).cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowNotImplementedError as error:
+        raise SchemaMismatchError(f"{_not_cast(field, column.type)}; {error}") from error
+    except pa.ArrowInvalid as error:
         raise DeltaError(f"Cast error: column {field.name!r}: {error}") from error
+
+
+def _is_binary(kind: Any) -> bool:
+    return kind in (pa.binary(), pa.large_binary(), pa.binary_view())
+
+
+def _has_fractions(kind: Any) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _not_cast(field: pa.Field[Any], kind: Any) -> str:
+    return f"Cannot cast field {field.name} from {in_rust(kind)} to {in_rust(field.type)}"
 
 
 def _is_view(kind: Any) -> bool:
@@ -239,6 +260,9 @@ def fitted(
         for name in schema.names:
             if name not in existing.names:
                 raise SchemaMismatchError(f"Field {name} not found in schema")
+    for field in schema:
+        if field.name in existing.names:
+            _check_fits(field.type, existing.field(field.name), exact=schema_mode is None)
     fields = [
         existing.field(field.name).with_nullable(field.nullable)
         if field.name in existing.names and not pa.types.is_nested(field.type)
@@ -246,3 +270,31 @@ def fitted(
         for field in schema
     ]
     return CastStream(reader, pa.schema(fields))
+
+
+def _check_fits(kind: Any, has: pa.Field[Any], *, exact: bool) -> None:
+    """Refuse decimals with digits that the table's have not, and with `exact` structs of others.
+
+    Raises:
+        SchemaMismatchError: the values of a column, or of a field in it, are such.
+    """
+    if pa.types.is_decimal(kind) and pa.types.is_decimal(has.type):
+        if kind.precision > has.type.precision or kind.scale > has.type.scale:
+            raise SchemaMismatchError(f"{_not_cast(has, kind)}, which has fewer digits; cast it")
+    elif pa.types.is_struct(kind) and pa.types.is_struct(has.type):
+        own = {field.name: field for field in has.type}
+        if exact and kind.num_fields != len(own):
+            raise SchemaMismatchError(
+                f"Cannot cast schema, number of fields does not match: {kind.num_fields} vs "
+                f"{len(own)} in {has.name}; schema_mode='merge' takes in fields that the table "
+                "lacks, and leaves out those that the data lacks"
+            )
+        for field in kind:
+            if field.name in own:
+                _check_fits(field.type, own[field.name], exact=exact)
+            elif exact:
+                raise SchemaMismatchError(f"Field {field.name} not found in schema of {has.name}")
+    elif pa.types.is_map(kind) and pa.types.is_map(has.type):
+        _check_fits(kind.item_type, has.type.item_field, exact=exact)
+    elif hasattr(kind, "value_field") and hasattr(has.type, "value_field"):
+        _check_fits(kind.value_type, has.type.value_field, exact=exact)

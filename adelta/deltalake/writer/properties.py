@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adelta import BloomFilter, ColumnOptions, WriterOptions
 from adelta._dataclasses import dataclass
+from adelta.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -240,7 +241,7 @@ def writer_options(
     """What the properties are to adelta, for data with these columns; None where they are None.
 
     Raises:
-        InvalidOptionError: an encoding or a size is none that adelta writes.
+        InvalidOptionError: an encoding, a size or statistics are none that adelta writes.
     """
     if properties is None:
         return None
@@ -265,7 +266,7 @@ def _of_columns(wanted: dict[str, ColumnProperties | None]) -> dict[str, Any]:
     asked = {name: each or ColumnProperties() for name, each in wanted.items()}
     plain = {name for name, each in asked.items() if each.encoding is not None}
     without = {name for name, each in asked.items() if each.dictionary_enabled is False} | plain
-    silent = {name for name, each in asked.items() if each.statistics_enabled == "NONE"}
+    silent = {name for name, each in asked.items() if _statistics(each) == "NONE"}
     told: dict[str, Any] = {
         "columns": tuple(
             ColumnOptions(name, encoding=asked[name].encoding) for name in asked if name in plain
@@ -282,6 +283,20 @@ def _of_columns(wanted: dict[str, ColumnProperties | None]) -> dict[str, Any]:
     if silent:
         told["statistics"] = tuple(name for name in asked if name not in silent)
     return told
+
+
+def _statistics(asked: ColumnProperties) -> str:
+    """Which statistics are wanted.
+
+    Raises:
+        InvalidOptionError: there are none such.
+    """
+    found = str(asked.statistics_enabled or "PAGE").upper()
+    if found not in ("NONE", "CHUNK", "PAGE"):
+        raise InvalidOptionError(
+            f"Invalid statistics arg: {asked.statistics_enabled}; pass NONE, CHUNK or PAGE"
+        )
+    return found
 
 
 def _bloom_filter(column: str, asked: BloomFilterProperties) -> BloomFilter:

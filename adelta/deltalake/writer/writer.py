@@ -85,11 +85,12 @@ def write_deltalake(
     options = commit_options(commit_properties, post_commithook_properties)
     told: dict[str, Any] = {
         "target_file_size": target_file_size,
-        "writer_options": writer_options(
+    }
+    with as_deltalake_errors():
+        told["writer_options"] = writer_options(
             writer_properties,
             [name for name in reader.schema.names if name not in (partition_by or ())],
-        ),
-    }
+        )
     if table is None:
         properties = properties_of(configuration)
         check_known_keys(properties)
@@ -164,11 +165,9 @@ def _write(
         partition_by = None
     where = None if predicate is None else spark_sql(predicate)
     handle = table.committing(options)
+    if mode == "append":
+        rows, where = rows.satisfying(predicate), None
     with rows.for_files_of(told["target_file_size"]).told():
-        if where is not None and mode == "append":
-            with handle.transaction("WRITE", parameters={"mode": "Append"}) as tx:
-                tx.append(rows, where)
-            return
         sync.write_table(
             handle,
             rows,
