@@ -21,7 +21,7 @@ from adelta.operations.merge.clauses import check_clauses, said_of
 from adelta.operations.merge.run import FoundRows
 from adelta.spark.identifiers import quoted
 from adelta.spark.names.merging import NamedMerge
-from adelta.spark.row_keys import named_by
+from adelta.spark.row_keys import equal_if_alike, named_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,9 +194,9 @@ def _held(target: DataFrame, keys: RowKeys, prefix: str) -> DataFrame:
     columns: list[Column] = [f.col(quoted((name,))) for name in names]
     unlike = list(names)  # by which they are told apart
     for place, field in enumerate(keys.fields):
-        if isinstance(field.dataType, s.FloatType | s.DoubleType):
+        if not equal_if_alike(field.dataType):
             unlike[place] = f"{prefix}{place}"
-            columns.append(columns[place].cast("string").alias(unlike[place]))
+            columns.append(columns[place].cast(s.StringType()).alias(unlike[place]))
     found = target.select(*columns, f.lit(True).alias(prefix))
     return found.dropDuplicates([*unlike, prefix])
 

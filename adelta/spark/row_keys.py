@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["RowKeys", "named_by", "text_of"]
+__all__ = ["RowKeys", "equal_if_alike", "named_by", "text_of"]
 
 _UNSETTLED = re.compile(
     r"\bwindow \{|\b(?:rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|"
@@ -36,15 +36,16 @@ _FUNCTION = "common_inline_user_defined_function {"
 class RowKeys:
     """The columns of a table by which it is known which of its rows are meant.
 
-    Of numbers that are equal, as 0.0 and -0.0 are, an expression may tell one from the other: a
-    column of such numbers is two keys.
+    Of values that are equal, as 0.0 and -0.0 are and some texts by a collation, an expression may
+    tell one from the other. So a column of such numbers is two keys, and texts are compared as they
+    are, as adelta does.
     """
 
     fields: tuple[s.StructField, ...]
 
     def columns(self, prefix: str, table: str) -> list[Column]:
         """The keys of rows of `table`, under names that begin with `prefix`."""
-        keys = [f.col(quoted((table, field.name))) for field in self.fields]
+        keys = [_exact(f.col(quoted((table, each.name))), each.dataType) for each in self.fields]
         numbers = [f.col(f"{quoted((table,))}.{name}") for name in self._numbers()]
         keys += [f.when(number == 0, number.cast("string")) for number in numbers]
         return [key.alias(f"{prefix}{index}") for index, key in enumerate(keys)]
@@ -133,10 +134,19 @@ def _named_remotely(df: DataFrame, columns: Sequence[Column]) -> tuple[set[int],
     return found or everything, settled
 
 
-def _tells_rows_apart(data_type: s.DataType) -> bool:
-    """Whether values that are equal are the same to every expression, but for zeros."""
+def equal_if_alike(data_type: s.DataType) -> bool:
+    """Whether values that are equal are the same to every expression; else their texts tell."""
     if isinstance(data_type, s.StringType):
         return getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
+    return not isinstance(data_type, s.FloatType | s.DoubleType)
+
+
+def _exact(column: Column, data_type: s.DataType) -> Column:
+    collated = isinstance(data_type, s.StringType) and not equal_if_alike(data_type)
+    return column.cast(s.StringType()) if collated else column
+
+
+def _tells_rows_apart(data_type: s.DataType) -> bool:
     return not isinstance(
         data_type, s.ArrayType | s.MapType | s.StructType | s.VariantType | s.UserDefinedType
     )

@@ -155,13 +155,41 @@ def test_rows_and_values_are_found_by_what_only_spark_computes(spark, path):
     assert table.toDF().count() == 3
 
 
+def collate(path: str, column: str) -> None:
+    """Have the only version of a table say, as other engines do, that case is nothing there."""
+    log = Path(path, "_delta_log", f"{0:020}.json")
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in actions:
+        if metadata := action.get("metaData"):
+            schema = json.loads(metadata["schemaString"])
+            for field in schema["fields"]:
+                if field["name"] == column:
+                    field["metadata"]["__COLLATIONS"] = {column: "spark.UTF8_LCASE"}
+            metadata["schemaString"] = json.dumps(schema)
+    log.write_text("\n".join(map(json.dumps, actions)))
+    for checksum in log.parent.glob("*.crc"):
+        checksum.unlink()
+    for checksum in log.parent.glob(".*.crc"):
+        checksum.unlink()
+
+
 def test_rows_that_only_spark_tells_apart_are_told_apart(spark, tmp_path):
     path = str(tmp_path / "zeros")
-    rows = [(0.0, [1]), (-0.0, [2]), (float("nan"), [3]), (None, [4])]
-    adelta.spark.write(spark.createDataFrame(rows, "x DOUBLE, l ARRAY<INT>"), path)
+    rows = [(0.0, [1], "a"), (-0.0, [2], "b"), (float("nan"), [3], "A"), (None, [4], "B")]
+    rows = spark.createDataFrame(rows, "x DOUBLE, l ARRAY<INT>, c STRING")
+    adelta.spark.write(rows, path)
+    collate(path, "c")
     table = DeltaTable.forPath(spark, path)
+    upper = "soundex(c) > '' AND ascii(c) < 97"
+    assert table.update(upper, {"l": f.array(f.ascii("c"))}).collect() == [(2,)]
+    assert sorted(row.l[0] for row in table.toDF().collect()) == [1, 2, 65, 66]
+    signs = spark.createDataFrame([("-",), ("n",)], "s STRING").alias("s")
+    sign = f.udf(lambda x, text: str(x)[0] == text and text != "n", "boolean")
+    merge = table.alias("t").merge(signs, sign("t.x", "s.s"))
+    assert merge.whenMatchedUpdate(set={"l": "array(3)"}).execute().first()[0] == 1
+    assert sorted(row.l[0] for row in table.toDF().collect()) == [1, 3, 65, 66]
     assert table.delete(f.udf(lambda x: str(x) in ("-0.0", "nan"), "boolean")("x")).count() == 1
-    assert sorted(row.l[0] for row in table.toDF().collect()) == [1, 4]
+    assert sorted(row.l[0] for row in table.toDF().collect()) == [1, 66]
     with pytest.raises(AnalysisException, match="by which rows are not found"):
         table.delete(f.udf(lambda numbers: 1 in numbers, "boolean")("l"))
 

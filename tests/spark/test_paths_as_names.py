@@ -144,6 +144,7 @@ def test_tables_are_altered_and_described(spark: SparkSession, table: str) -> No
     described = {row.col_name: row for row in spark.sql(f"DESCRIBE EXTENDED {table}").collect()}
     assert described["day"].comment == "a day"
     assert described["Provider"].data_type == "adelta"
+    assert described["Location"].data_type == table.split("`")[1]
     created = spark.sql(f"SHOW CREATE TABLE {table}").collect()[0][0]
     assert "PARTITIONED BY (k)" in created
     assert "k INT DEFAULT 7" in created

@@ -46,6 +46,10 @@ def test_a_managed_table_lives_and_goes_with_its_entry(
         spark.sql(f"CREATE TABLE {db}.t (id INT) USING adelta")
     assert rows(spark.newSession().table(f"{db}.t")) == [(1, "a")]
     assert spark.catalog.getTable(f"{db}.t").tableType == "MANAGED"
+    [(place,)] = (
+        spark.sql(f"DESCRIBE EXTENDED {db}.t").where("col_name = 'Location'").select("data_type")
+    ).collect()
+    assert place == f"file:{tmp_path}/names/t"
     spark.sql(f"ALTER TABLE {db}.t RENAME TO {db}.renamed")
     listed = [t.name for t in spark.catalog.listTables(db) if not t.isTemporary]
     assert listed == ["renamed"]

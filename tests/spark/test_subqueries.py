@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as f
 
 import adelta.sync
 from adelta.spark import DeltaTable
+from tests.spark.test_delta_table import collate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,26 @@ def test_what_only_spark_computes_is_computed_by_spark(spark, table, tmp_path):
         (7, 11),
         (9, 13),
     }
+
+
+def test_rows_that_only_spark_tells_apart_are_told_apart(spark, tmp_path):
+    xs = [0.0, -0.0, float("nan"), None, 1.0]
+    rows = list(zip(range(5), xs, "aAbBc", strict=True))
+    rows = spark.createDataFrame(rows, "n INT, x DOUBLE, c STRING")
+    rows.withColumn("s", f.struct("x")).write.format("adelta").save(f"{tmp_path}/zeros")
+    collate(f"{tmp_path}/zeros", "c")
+    name = f"adelta.`{tmp_path}/zeros`"
+    spark.udf.register("shown", lambda value: str(value), "string")
+    some = "(SELECT * FROM VALUES ('-0.0'), ('nan') s(t))"
+    done = spark.sql(f"UPDATE {name} SET n = n + 10, x = -abs(s.x) WHERE shown(x) IN {some}")
+    assert done.collect() == [(2,)]
+    some = "(SELECT * FROM VALUES (65), (99))"
+    done = spark.sql(f"DELETE FROM {name} WHERE ascii(c) IN {some} AND soundex(c) > ''")
+    assert done.collect() == [(2,)]
+    found = {row.n: str(row.x) for row in spark.table(name).collect()}
+    assert found == {0: "0.0", 12: "nan", 3: "None"}
+    with pytest.raises(PySparkException, match="by which rows are not found"):
+        spark.sql(f"DELETE FROM {name} WHERE shown(s) = 'x'")
 
 
 def test_values_are_what_subqueries_find_for_the_row(spark, table, tmp_path):

@@ -2,10 +2,13 @@ package adelta.spark;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.functions;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -14,14 +17,20 @@ import org.apache.spark.sql.catalyst.expressions.ListQuery;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
-import org.apache.spark.sql.catalyst.plans.logical.Distinct;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.AtomicType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.FractionalType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.collection.immutable.Nil$;
@@ -95,12 +104,11 @@ public final class NamedRows implements NamedChange.Question {
                 pick((Expression) found.get(index), picked);
             }
         }
+        Map keys = new LinkedHashMap();
         List names = new ArrayList();
         List on = new ArrayList();
         for (int index = 0; index < picked.size(); index++) {
-            String name = "k" + index;
-            names.add(named((Expression) picked.get(index), name));
-            on.add(text((Expression) picked.get(index), TARGET) + " <=> " + SOURCE + "." + name);
+            key((Expression) picked.get(index), "k" + index, keys, on);
         }
         said.put("values", pairs(found, computed, TARGET, names));
         said.put("predicate", where == null ? "true" : where.sql());
@@ -110,11 +118,44 @@ public final class NamedRows implements NamedChange.Question {
         if (condition != null) {
             rows = new Filter(condition, rows);
         }
-        if (names.isEmpty()) {
-            names.add(named(Literal$.MODULE$.TrueLiteral(), "k"));
+        keys.put("k", functions.lit(Boolean.TRUE));
+        String[] different = (String[]) keys.keySet().toArray(new String[keys.size()]);
+        List columns = new ArrayList();
+        for (int index = 0; index < different.length; index++) {
+            columns.add(((Column) keys.get(different[index])).as(different[index]));
         }
-        rows = new Distinct(new Project(CollectionConverters.asScala(names).toSeq(), rows));
-        return new Object[] {verb, given, InPython.write(said), Dataset.ofRows(session, rows)};
+        for (int index = 0; index < names.size(); index++) {
+            columns.add(ExpressionUtils.column((Expression) names.get(index)));
+        }
+        Dataset held = Dataset.ofRows(session, rows).select(
+            CollectionConverters.asScala(columns).toSeq());
+        return new Object[] {
+            verb, given, InPython.write(said), held.dropDuplicates(different)};
+    }
+
+    /**
+     * By what rows are found that hold the same in a column, or a field of one.
+     *
+     * Of values that are equal, as 0.0 and -0.0 are and some texts by a collation, an expression may
+     * tell one from the other: so zeros have a key besides, and texts are compared as they are.
+     */
+    private static void key(Expression picked, String name, Map keys, List on) {
+        DataType type = picked.dataType();
+        if (!(type instanceof AtomicType) || type instanceof VariantType) {
+            throw refused("the column " + picked.sql() + " is a " + type.simpleString() + ", by"
+                + " which rows are not found that only Spark computes: compute what is asked in a"
+                + " DataFrame, and merge that");
+        }
+        Column column = ExpressionUtils.column(picked);
+        String target = text(picked, TARGET);
+        keys.put(name, type instanceof StringType ? column.cast(DataTypes.StringType) : column);
+        on.add(target + " <=> " + SOURCE + "." + name);
+        if (type instanceof FractionalType && !(type instanceof DecimalType)) {
+            Column zero = column.equalTo(Integer.valueOf(0));
+            keys.put(name + "z", functions.when(zero, column.cast(DataTypes.StringType)));
+            on.add("CASE WHEN " + target + " = 0 THEN CAST(" + target + " AS STRING) END <=> "
+                + SOURCE + "." + name + "z");
+        }
     }
 
     /** Whether adelta computes an expression by its text. */

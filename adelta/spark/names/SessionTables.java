@@ -176,6 +176,7 @@ public final class SessionTables extends DelegatingCatalogExtension
             null, new Object[] {"open", session, place(entry), version, moment});
         Map said = new HashMap();
         said.put(TableCatalog.PROP_PROVIDER, entry.provider().get());
+        said.put(TableCatalog.PROP_LOCATION, place(entry));
         boolean managed = entry.tableType().equals(CatalogTableType.MANAGED());
         said.put(TableCatalog.PROP_TABLE_TYPE, managed ? "MANAGED" : "EXTERNAL");
         if (managed) {

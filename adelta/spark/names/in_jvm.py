@@ -15,6 +15,7 @@ from pyspark import java_gateway
 from pyspark.errors import AnalysisException
 
 from adelta._dataclasses import dataclass
+from adelta.spark.names.places import uri_of
 from adelta.spark.unity import known_catalogs
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def table_uri(spark: SparkSession, name: str) -> str | None:
         return None
     if not java_class(spark.sparkContext._gateway, "NamedTable").isInstance(table):
         return None
-    uri: str = table.properties().get("location")
-    return uri
+    return uri_of(table.properties().get("location"))
 
 
 def managed_place(spark: SparkSession, name: str) -> ManagedPlace | None:

@@ -14,6 +14,7 @@ from adelta.sql.records import (
     HISTORY,
     PROPERTIES,
     detail_row,
+    hadoop_location,
     history_row,
     table_of,
 )
@@ -75,7 +76,7 @@ async def run_describe(statement: DescribeTable, session: Session) -> pa.Table:
             ("# Detailed Table Information", "", ""),
             ("Name", name, ""),
             ("Comment", snapshot.metadata.description or "", ""),
-            ("Location", uri, ""),
+            ("Location", hadoop_location(uri), ""),
             ("Provider", "delta", ""),
             ("Table Properties", _shown(dict(_properties(snapshot))), ""),
         ]
