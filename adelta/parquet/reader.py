@@ -229,7 +229,7 @@ class ParquetFile:
         if not fetched.columns.leaves:
             return True
         with self.bytes.source(fetched, whole=False) as source:
-            return are_as_told(self.layout, fetched, source)
+            return are_as_told(self.layout, fetched, source, verifies=self.guard.verifies)
 
     def decode(self, fetched: FetchedColumns) -> pa.Table:
         """The rows of what was fetched. CPU-heavy: call it in a worker thread.

@@ -40,12 +40,12 @@ from adelta.parquet.skip.page_index import (
 from adelta.parquet.skip.plain_values import PlainType, decode_plain, encode_plain
 from adelta.parquet.thrift import ThriftError
 from adelta.read.row_group_skipping import RowGroupSkipping, bounds_mean_nothing, locate
-from adelta.read.units import Part
+from adelta.read.row_ranges import common_rows, joined_ranges, named_ranges
+from adelta.read.units import Part, Piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.nodes import LiteralValue
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.kernel.schema.types import DataType
@@ -118,25 +118,25 @@ class IndexSkipping:
 
     async def parts(
         self,
-        file: AddFile,
+        piece: Piece,
         parquet: ParquetFile,
         columns: SelectedColumns,
         groups: Mapping[int, Part],
     ) -> dict[int, list[Part]]:
-        """What of the row groups may hold rows for which the predicate is true, in order.
+        """What of the row groups may hold rows of the piece for which the predicate is true.
 
-        Of `groups` each is given as it is where it is read whole.
+        They come in order. Of `groups` each is given as it is where it is read whole.
 
         Raises:
             InvalidTableError: the file is shorter than it was, or its footer is damaged.
             ObjectNotFoundError: the file is no longer there.
         """
         whole = {group: [part] for group, part in groups.items()}
-        if self._values is None and self._row_groups.skipping is None:
+        if self._values is None and self._row_groups.skipping is None and piece.only is None:
             return whole
         if sum(part.bytes for part in groups.values()) < _WORTH_A_LOOK:
             return whole
-        look = _Look(file, parquet, columns, groups)
+        look = _Look(piece, parquet, columns, groups)
         found = await in_thread(self._find, look)
         if found is None:
             return whole
@@ -159,7 +159,7 @@ class IndexSkipping:
         indexes, groups = _Indexes(), list(look.groups)
         self._find_pages(look, leaves, indexes)
         self._find_filters(look.parquet, leaves, indexes, groups)
-        if not indexes.pages and not indexes.filters:
+        if not indexes.pages and not indexes.filters and not indexes.offsets:
             return None
         offsets = (place.offset_index for place in indexes.offsets.values())
         beside = (indexes.filters.values(), offsets, *indexes.pages.values())
@@ -195,9 +195,10 @@ class IndexSkipping:
     def _find_pages(self, look: _Look, leaves: Mapping[Path, _Leaf], indexes: _Indexes) -> None:
         parquet = look.parquet
         skipping, footer = self._row_groups.skipping, parquet.layout.footer
-        if skipping is None or footer is None or len(footer) > _LARGEST_FOOTER:
+        if footer is None or len(footer) > _LARGEST_FOOTER:
             return
-        bounds = [s for s in skipping.statistics if s.kind in (MIN_VALUES, MAX_VALUES)]
+        statistics = skipping.statistics if skipping else ()
+        bounds = [s for s in statistics if s.kind in (MIN_VALUES, MAX_VALUES)]
         named = {bound.path[1:] for bound in bounds}
         wanted = {
             (group, leaf.number)
@@ -206,9 +207,10 @@ class IndexSkipping:
             for group in look.groups
             if parquet.layout.chunk(group, leaf.number).has_column_index
         }
-        if not wanted:
+        some = {group for group, _ in wanted} | {*look.named()}
+        if not some:
             return
-        read = {(group, leaf) for group, _ in wanted for leaf in look.columns.leaves}
+        read = {(group, leaf) for group in some for leaf in look.columns.leaves}
         try:
             places = index_places(footer, wanted | read, end=parquet.layout.footer_start)
         except ThriftError:
@@ -258,7 +260,15 @@ class IndexSkipping:
     ) -> dict[int, _Kept]:
         """What the indexes keep of row groups whose bytes are there. CPU-heavy."""
         kept = self._by_pages(look, leaves, indexes, groups)
-        return {g: rows for g, rows in kept.items() if self._by_filters(leaves, indexes, g)}
+        for group, named in look.named().items():
+            if group in kept:
+                rows = kept[group]
+                kept[group] = named if rows is None else common_rows(rows, named)
+        return {
+            group: rows
+            for group, rows in kept.items()
+            if rows != [] and self._by_filters(leaves, indexes, group)
+        }
 
     def _by_filters(self, leaves: Mapping[Path, _Leaf], indexes: _Indexes, group: int) -> bool:
         if self._values is None:
@@ -303,7 +313,7 @@ class IndexSkipping:
             if bounds is not None:
                 columns[statistic.path] = bounds
         rows = len(segments.rows)
-        partition = self._row_groups.partition(look.file, rows)
+        partition = self._row_groups.partition(look.piece.file, rows)
         mask = skipping.statistics_mask(columns, partition, rows)
         for group, ranges in segments.runs(mask.to_pylist()).items():
             if not ranges:
@@ -317,10 +327,25 @@ class IndexSkipping:
 class _Look:
     """A file that is looked at, the columns to be read of it, and its row groups."""
 
-    file: AddFile
+    piece: Piece
     parquet: ParquetFile
     columns: SelectedColumns
     groups: Mapping[int, Part]
+
+    def named(self) -> dict[int, list[range]]:
+        """The rows of row groups around those that the piece names, where it does not name all."""
+        only, found = self.piece.only, dict[int, list[range]]()
+        if only is None:
+            return found
+        first = 0
+        for group in range(self.parquet.layout.num_row_groups):
+            count = self.parquet.layout.rows_of((group,))
+            if group in self.groups:
+                ranges = named_ranges(only, first, count)
+                if ranges != [range(count)]:
+                    found[group] = ranges
+            first += count
+        return found
 
     def parts(self, kept: Mapping[int, _Kept], indexes: _Indexes) -> dict[int, list[Part]]:
         """What is to be read of the row groups: whole ones where little would be left out."""
@@ -329,14 +354,14 @@ class _Look:
     def _parts(self, group: int, kept: _Kept, indexes: _Indexes) -> list[Part]:
         whole = self.groups[group]
         leaves, layout = self.columns.leaves, self.parquet.layout
-        if kept is None or self.parquet.guard.verifies:
+        if kept is None:
             return [whole]
         count = layout.rows_of((group,))
         located = _located(indexes, group, leaves, count, layout.footer_start)
         if not located:
             return [whole]
         parts = []
-        for rows in _joined(kept, _WORTH_LEAVING_OUT * count // max(1, whole.bytes)):
+        for rows in joined_ranges(kept, _WORTH_LEAVING_OUT * count // max(1, whole.bytes)):
             pages = row_pages(layout, leaves, group, rows, located)
             decoded = whole.decoded_bytes * len(rows) // count
             parts.append(Part(pages.size(leaves), decoded, pages))
@@ -359,16 +384,6 @@ def _located(
                     data, rows=rows, end=end, by_dictionary=place.by_dictionary
                 )
     return located
-
-
-def _joined(ranges: Sequence[range], gap: int) -> list[range]:
-    """The ranges, those with fewer than `gap` rows between them as one."""
-    joined = [ranges[0]]
-    for rows in ranges[1:]:
-        if rows.start - joined[-1].stop < gap:
-            rows = range(joined.pop().start, rows.stop)
-        joined.append(rows)
-    return joined
 
 
 class _Segments:

@@ -158,7 +158,7 @@ class Opener:
             source = f"{self._roots.store.uri}: {piece.file.path}"
             check_bounds(deleted, parquet.layout.num_rows, vector.cardinality, source)
         columns, deciding, groups = chosen
-        parts = await self._indexes.parts(piece.file, parquet, columns, groups)
+        parts = await self._indexes.parts(piece, parquet, columns, groups)
         legacy = legacy_calendar(parquet.layout.metadata.metadata)
         return list(_units(Opened(piece, parquet, columns, deciding, deleted, legacy, parts)))
 

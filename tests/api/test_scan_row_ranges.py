@@ -108,3 +108,20 @@ async def test_the_pages_that_are_read_are_what_is_counted(uri: str):
         await snapshot.scan(columns=["id", "noise"], where=where).to_arrow()
         few = table.store.stats.bytes_read - before
     assert 0 < few < all_rows / 2
+
+
+async def test_an_update_reads_the_pages_of_its_rows(uri: str):
+    async with adelta.open_table(uri) as table:
+        before = table.store.stats.bytes_read
+        await (await table.snapshot()).scan(columns=["id", "text", "list", "noise"]).to_arrow()
+        all_rows, before = table.store.stats.bytes_read - before, table.store.stats.bytes_read
+        await adelta.update(table, {"text": "'new'"}, where="id in (2000, 2002)")
+        few = table.store.stats.bytes_read - before
+        found = await (await table.snapshot()).scan(where="text = 'new'").to_arrow()
+        every = await (await table.snapshot()).scan(columns=["id"]).to_arrow()
+    assert sorted(found["id"].to_pylist()) == [2000, 2002]
+    assert found["noise"].to_pylist() == [
+        random.Random(n).randbytes(100) for n in found["id"].to_pylist()
+    ]
+    assert sorted(every["id"].to_pylist()) == [n for n in range(ROWS) if n % 10 != 7]
+    assert 0 < few < all_rows * (1.2 if "without" in uri else 0.7)

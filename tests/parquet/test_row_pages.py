@@ -230,3 +230,22 @@ async def test_no_columns_are_a_number_of_rows():
     none = file.layout.select([])
     wanted = row_pages(file.layout, (), 0, range(900, 1010), located(file, data, 0))
     assert file.decode(await file.fetch_pages(none, 0, wanted)).num_rows == 110
+
+
+@pytest.mark.parametrize("page", ["of values", "of the dictionary"])
+async def test_pages_are_held_to_their_checksums(page: str):
+    options = {**PAGES, "compression": "none", "write_page_checksum": True}
+    store, file, data = await opened(use_dictionary=["text"], **options)
+    found = located(file, data, 0)
+    (leaf,) = file.layout.select(["text"]).leaves
+    ((start, _),) = file.layout.places((leaf,), (0,))
+    row = found[leaf].first_rows[-1] + 5
+    at = found[leaf].places[-1][1] - 3 if page == "of values" else start + 60
+    await store.put("f.parquet", data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    wanted = row_pages(file.layout, (leaf,), 0, range(row, row + 9), found)
+    for verify in (False, True):
+        file = await ParquetFile.open(store, "f.parquet", tail=100, verify=verify)
+        fetched = await file.fetch_pages(file.layout.select(["text"]), 0, wanted)
+        assert (fetched.chunks is None) == verify
+    with pytest.raises(InvalidTableError, match="other bytes than its checksum says"):
+        file.decode(fetched)

@@ -411,9 +411,9 @@ def test_page_indexes_and_bloom_filters_never_lose_a_row(
     asked, kept, in_part = [], [], 0
     before = index_skipping.IndexSkipping.parts
 
-    async def recorded(self: Any, file: Any, parquet: Any, columns: Any, groups: Any) -> Any:
+    async def recorded(self: Any, piece: Any, parquet: Any, columns: Any, groups: Any) -> Any:
         nonlocal in_part
-        found = await before(self, file, parquet, columns, groups)
+        found = await before(self, piece, parquet, columns, groups)
         asked.append(len(groups))
         kept.append(len(found))
         in_part += sum(part.pages is not None for parts in found.values() for part in parts)

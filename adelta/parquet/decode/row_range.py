@@ -20,6 +20,7 @@ from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.tables import read_batches, side_by_side
 from adelta.parquet.faults import reading, rows_missing
+from adelta.parquet.guard.page_checks import check_pages, is_as_written
 from adelta.parquet.guard.unfolding import Unfolding, unfolded
 from adelta.parquet.page_headers import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, pages_of
 from adelta.parquet.row_pages import PartialChunk
@@ -98,18 +99,23 @@ def decode_row_range(
     return (whole if order is None else whole.select(list(order))), file.bytes_read
 
 
-def are_as_told(layout: FileLayout, fetched: FetchedColumns, source: pa.NativeFile) -> bool:
+def are_as_told(
+    layout: FileLayout, fetched: FetchedColumns, source: pa.NativeFile, *, verifies: bool
+) -> bool:
     """Whether pages that an index tells of are where it says, with as many rows. CPU-heavy.
 
-    Also whether they can all be decoded together. `source` has the bytes of what was `fetched`.
+    Also whether they can all be decoded together, and have the bytes that their checksums say,
+    where the caller `verifies` that. `source` has the bytes of what was `fetched`.
     """
     (group,) = fetched.row_groups
     texts = set(layout.byte_arrays(fetched.columns.leaves, group))
     for leaf in fetched.columns.leaves:
         chunk = (fetched.chunks or {})[leaf]
         try:
-            if chunk.told is not None and not _is_as_told(chunk, source):
+            if chunk.told is not None and not _is_as_told(chunk, source, verifies=verifies):
                 return False
+            if chunk.told is None and verifies:
+                check_pages(layout.path, source, layout.metadata, (group, leaf), chunk.place)
             if leaf in texts and not _is_small(layout, (group, leaf), chunk, source):
                 return False
         except (ThriftError, InvalidTableError):
@@ -117,21 +123,19 @@ def are_as_told(layout: FileLayout, fetched: FetchedColumns, source: pa.NativeFi
     return True
 
 
-def _is_as_told(chunk: PartialChunk, source: pa.NativeFile) -> bool:
+def _is_as_told(chunk: PartialChunk, source: pa.NativeFile, *, verifies: bool) -> bool:
     front, values = chunk.ranges
-    at = front[1]
-    for page in pages_of(source, front):
-        at = page.payload[1]
-        if page.kind != DICTIONARY_PAGE:
-            return False
-    counts = []
-    end = values[0]
-    for page in pages_of(source, values):
-        end = page.payload[1]
-        if page.kind not in _OF_VALUES or (page.encoding in BY_DICTIONARY and front[0] == front[1]):
-            return False
-        counts.append(page.values)
-    return (at, end, tuple(counts)) == (front[1], values[1], chunk.told)
+    dictionaries, pages = list(pages_of(source, front)), list(pages_of(source, values))
+    if [page.payload[1] for page in dictionaries] != ([front[1]] if front[0] < front[1] else []):
+        return False
+    if pages[-1].payload[1] != values[1] or tuple(page.values for page in pages) != chunk.told:
+        return False
+    return (
+        all(page.kind == DICTIONARY_PAGE for page in dictionaries)
+        and all(page.kind in _OF_VALUES for page in pages)
+        and (bool(dictionaries) or not any(page.encoding in BY_DICTIONARY for page in pages))
+        and (not verifies or all(is_as_written(source, page) for page in (*dictionaries, *pages)))
+    )
 
 
 def _is_small(
