@@ -358,7 +358,7 @@ def step_columns_of_dataframes_say_which_side_they_are_of(spark, path):
     assert ids(table) == [9]
 
 
-def step_streams_go_from_name_to_name(spark, path):
+def step_streams_go_from_names_and_paths(spark, path):
     builder = DeltaTable.create(spark).tableName("stream_from").addColumn("id", "BIGINT")
     made = builder.addColumn("part", "BIGINT").execute()
     rows = spark.range(2).selectExpr("id", "id part")
@@ -369,6 +369,18 @@ def step_streams_go_from_name_to_name(spark, path):
     to = DeltaTable.forName(spark, "stream_to")
     assert ids(to) == [0, 1]
     assert to.detail().collect()[0].partitionColumns == ["part"]
+    written(spark, path)
+    stream = spark.readStream.format("adelta")
+    raises(
+        AnalysisException,
+        "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS",
+        lambda: stream.load(f"{path}@v0"),
+    )
+    adelta.spark.write(spark.range(1), f"{path}@v0")  # whose own path ends so
+    writer = stream.load(f"{path}@v0").writeStream.format("adelta")
+    writer = writer.option("checkpointLocation", f"{path}-too").trigger(availableNow=True)
+    assert writer.start(f"{path}-to").awaitTermination(500)
+    assert ids(DeltaTable.forPath(spark, f"{path}-to")) == [0]
 
 
 def serve(folder: Path) -> None:
