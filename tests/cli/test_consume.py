@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shlex
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,8 @@ import pyarrow.ipc
 import pytest
 
 import adelta.sync
+from adelta.cli.commands import consume
+from adelta.console.render import Output
 from tests.cli.test_commands import lines
 
 if TYPE_CHECKING:
@@ -65,6 +70,34 @@ def test_a_command_gets_each_batch_until_one_fails(run: Run, source: str, tmp_pa
     assert pa.ipc.open_stream(Path(out_file).read_bytes()).read_all().num_rows == 2
     assert run(*taken, "--seek", "0", "--exec", "no-such-program")[0] == 1
     assert run(*taken, "--exec", "true")[0] == 0, "it need not read"
+
+
+HANGS = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).touch()
+time.sleep(60)
+"""
+
+
+async def test_a_command_that_hangs_is_ended_when_its_consumer_is_interrupted(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adelta.cli.commands.consume._GRACE", 0.1)
+    begun, places = tmp_path / "begun", str(tmp_path / "positions")
+    command = f"{sys.executable} -S -c {shlex.quote(HANGS)} {begun}"
+    parser = ArgumentParser()
+    consume.configure(parser)
+    told = parser.parse_args([source, "--positions", places, "--no-follow", "--exec", command])
+    running = asyncio.create_task(consume.run(told, Output(as_json=True)))
+    while not begun.exists() and not running.done():  # noqa: ASYNC110 - for another process
+        await asyncio.sleep(0.01)
+    running.cancel()  # as asyncio does on Ctrl-C
+    done, _ = await asyncio.wait([running], timeout=20)
+    assert done
+    assert running.cancelled()
+    async with adelta.Consumer(source, "consume", places, follow=False) as consumer:
+        assert [batch.num_rows async for batch in consumer] == [2]
 
 
 def test_without_either_rows_are_printed(run: Run, source: str, tmp_path: Path) -> None:

@@ -28,10 +28,13 @@ from adelta.console.render import Output, counted
 from adelta.errors import AdeltaError, InvalidOptionError, TableNotFoundError
 
 if TYPE_CHECKING:
+    from anyio.abc import Process
+
     from adelta import Batch, Consumer, Table
 
 __all__ = ["configure", "run"]
 
+_GRACE = 5.0  # seconds that a command has to end in when it is asked to
 _CHANGE_COLUMNS = (
     pa.field("_change_type", pa.string()),
     pa.field("_commit_version", pa.int64()),
@@ -256,16 +259,31 @@ async def _execute(command: list[str], batch: Batch, arguments: argparse.Namespa
         raise AdeltaError(f"{command[0]} cannot be run: {error}") from error
     async with process:
         assert process.stdin is not None
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            await process.stdin.send(data)  # which it need not read
-        with suppress(anyio.BrokenResourceError, OSError):
-            await process.stdin.aclose()
-        status = await process.wait()
+        try:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                await process.stdin.send(data)  # which it need not read
+            with suppress(anyio.BrokenResourceError, OSError):
+                await process.stdin.aclose()
+            status = await process.wait()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await _end(process)  # else leaving the block waits until it ends by itself
+            raise
     if status:
         raise AdeltaError(
             f"{command[0]} ended with {status} at the batch that begins with {batch.first}; it "
             "gets the batch again when the consumer is started again"
         )
+
+
+async def _end(process: Process) -> None:
+    """End a process: at its own pace within `_GRACE` seconds, else at once."""
+    with suppress(ProcessLookupError):
+        process.terminate()
+        with anyio.move_on_after(_GRACE):
+            await process.wait()
+            return
+        process.kill()
 
 
 def _objects(batch: Batch) -> list[dict[str, Any]]:
