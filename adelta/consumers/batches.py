@@ -14,6 +14,7 @@ import anyio
 import pyarrow as pa
 
 from adelta.changes.announced import next_commits
+from adelta.changes.same_table import check_position
 from adelta.changes.source_log import SourceLog
 from adelta.changes.source_offset import BEFORE_ALL, SourceOffset
 from adelta.changes.source_rules import Admission
@@ -178,6 +179,7 @@ class Batches:
     async def _open_era(self, at: Position) -> TableSource:
         """The source that reads on from `at`, with the columns of the commit before it."""
         latest = await latest_state(self._table)
+        await check_position(latest, at)  # the table may have been made anew since it was opened
         within = at.in_snapshot or at.index or at.row or self._is_new
         version = min(at.version if within else max(at.version - 1, 0), latest.version)
         try:

@@ -356,6 +356,23 @@ async def test_a_position_of_another_table_is_refused(table: Table, kept: Kept) 
     assert of(await consume(other, kept)) == [[2]]
 
 
+async def test_a_consumer_that_is_open_does_not_go_on_in_a_table_that_was_made_anew(
+    table: Table, kept: Kept
+) -> None:
+    await put(table, 1)
+    await consume(table, kept)
+    async with Consumer(table, "c", kept, follow=False) as consumer:
+        with pytest.raises(StopAsyncIteration):
+            await anext(consumer)
+        await table.store.delete([m.path async for page in table.store.list("") for m in page])
+        async with Table(table.uri, store=table.store) as again:
+            for number in range(4):
+                await put(again, number)
+        for _ in range(2):
+            with pytest.raises(ChangesNotAvailableError, match=r"was dropped"):
+                await anext(consumer)
+
+
 # ------------------------------------------------------------------------- into a table
 
 
