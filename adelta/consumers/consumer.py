@@ -314,10 +314,15 @@ class Consumer:
         `Table.transaction`.
 
         Raises:
-            InvalidUseError: the positions are not kept in a table.
+            InvalidUseError: the positions are not kept in a table; or the batch is acknowledged.
             InvalidOptionError: an argument is of the wrong type.
         """
         self._opened()
+        if batch.position == self._acknowledged:
+            raise InvalidUseError(
+                f"{self!r}: the batch up to {batch.position} is acknowledged, and what was "
+                "committed with that is there: go on with the next batch"
+            )
         stored = self._in_doubt = self._next_stored(batch.position)
         return self._into().transaction(
             self._name,

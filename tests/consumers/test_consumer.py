@@ -421,6 +421,8 @@ async def test_a_transaction_of_a_consumer_acknowledges_the_batch_or_leaves_it(
         async with consumer.transaction(batch, operation="ETL") as tx:
             await tx.append(batch)
         assert consumer.position == batch.position
+        with pytest.raises(InvalidUseError, match="is acknowledged"):
+            consumer.transaction(batch)
         with pytest.raises(StopAsyncIteration):
             await anext(consumer)
     assert await ids(target) == [1]

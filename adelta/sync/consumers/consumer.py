@@ -159,7 +159,7 @@ class Consumer(Handle[_AsyncConsumer]):
         `Table.transaction`.
 
         Raises:
-            InvalidUseError: the positions are not kept in a table.
+            InvalidUseError: the positions are not kept in a table; or the batch is acknowledged.
             InvalidOptionError: an argument is of the wrong type.
         """
         return Transaction._wrap(
