@@ -204,8 +204,12 @@ class TransactionCore(TransactionLife):
             raise InvalidUseError("overwrite() comes first: other files have been staged before it")
 
     async def _take_latest(self) -> None:
-        """Begin anew from the latest version, while nothing depends on the one begun with."""
-        if self._staging.depends_on_base or self.has_looked:
+        """Begin anew from the latest version, while nothing depends on the one begun with.
+
+        One that was asked for stays: what was found of it depends on it.
+        """
+        told = self._request.at_version is not None
+        if told or self._staging.depends_on_base or self.has_looked:
             return
         self.take_base(await self._source.latest_state())
 

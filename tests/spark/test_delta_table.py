@@ -7,6 +7,7 @@ import json
 import pickle
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import (
     AnalysisException,
@@ -17,6 +18,7 @@ from pyspark.errors import (
 from pyspark.sql import functions as f
 
 import adelta.spark
+import adelta.sync
 from adelta.errors import (
     ConcurrentAppendError,
     InvalidOptionError,
@@ -192,6 +194,21 @@ def test_rows_that_only_spark_tells_apart_are_told_apart(spark, tmp_path):
     assert sorted(row.l[0] for row in table.toDF().collect()) == [1, 66]
     with pytest.raises(AnalysisException, match="by which rows are not found"):
         table.delete(f.udf(lambda numbers: 1 in numbers, "boolean")("l"))
+
+
+def test_rows_that_come_while_spark_looks_for_some_are_a_conflict(spark, path):
+    adelta.sync.set_properties(path, {"delta.isolationLevel": "Serializable"})
+
+    def is_odd(number):
+        if number == 5:
+            adelta.sync.write_table(
+                path, pa.table({"id": [101], "part": pa.array([1], pa.int32())})
+            )
+        return number % 2 == 1
+
+    with pytest.raises(ConcurrentAppendException):
+        DeltaTable.forPath(spark, path).delete(f.udf(is_odd, "boolean")("id"))
+    assert DeltaTable.forPath(spark, path).toDF().count() == 7
 
 
 def test_what_is_java_in_delta_spark_says_what_to_use(spark, path):
