@@ -49,7 +49,10 @@ def objects_of(body: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     """A list of objects in a request. Raises: InvalidOptionError."""
     found = body.get(key)
     if not isinstance(found, list) or not 1 <= len(found) <= _MOST_TOGETHER:
-        raise InvalidOptionError(f"{key} is no list of 1 to {_MOST_TOGETHER} objects")
+        raise InvalidOptionError(
+            f"{key} is no list of 1 to {_MOST_TOGETHER} objects: an owner commits to no more "
+            "tables together, nor tells of them; take fewer at a time"
+        )
     return [_object(each, f"each of {key}") for each in found]
 
 
