@@ -62,6 +62,7 @@ _LEAST_SHARE = 4  # a row group is read whole where less than one part in so man
 _SHARE = 4  # indexes are asked for that are at most one part in so many of the data
 _LARGEST_FOOTER = 512 * 1024  # it is walked through in Python
 _MOST_SEGMENTS = 50_000
+_NARROWS_LOCAL_FILES = False  # the predicate's rows decide by themselves what is decoded of these
 _LARGEST_FILTER = 1024 * 1024  # where the footer does not say how large one is
 
 Path: TypeAlias = tuple[str, ...]
@@ -199,6 +200,9 @@ class IndexSkipping:
             return
         statistics = skipping.statistics if skipping else ()
         bounds = [s for s in statistics if s.kind in (MIN_VALUES, MAX_VALUES)]
+        narrows = _NARROWS_LOCAL_FILES or parquet.bytes.store.local is None
+        if len(bounds) < 2 and not narrows:
+            bounds = []  # where a row group's own bound meets one condition, that of a page does
         named = {bound.path[1:] for bound in bounds}
         wanted = {
             (group, leaf.number)
@@ -207,8 +211,8 @@ class IndexSkipping:
             for group in look.groups
             if parquet.layout.chunk(group, leaf.number).has_column_index
         }
-        some = {group for group, _ in wanted} | {*look.named()}
-        if not some:
+        some = {group for group, _ in wanted if narrows} | {*look.named()}
+        if not some and not wanted:
             return
         read = {(group, leaf) for group in some for leaf in look.columns.leaves}
         try:

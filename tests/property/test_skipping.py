@@ -408,6 +408,7 @@ def test_page_indexes_and_bloom_filters_never_lose_a_row(
     for name in ("_WORTH_A_LOOK", "_WORTH_A_REQUEST", "_SHARE", "_WORTH_LEAVING_OUT"):
         monkeypatch.setattr(index_skipping, name, 0)
     monkeypatch.setattr(index_skipping, "_LEAST_SHARE", 1 << 60)
+    monkeypatch.setattr(index_skipping, "_NARROWS_LOCAL_FILES", True)
     asked, kept, in_part = [], [], 0
     before = index_skipping.IndexSkipping.parts
 
