@@ -54,13 +54,13 @@ def decode_row_range(
         UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
     """
     (group,) = fetched.row_groups
-    leaves = fetched.columns.leaves
-    there = fetched.chunks
+    leaves, there = fetched.columns.leaves, fetched.chunks
+    chosen = set(leaves)
     if there is None:
         places = layout.places(leaves, (group,))
         there = {leaf: PartialChunk.whole(p) for leaf, p in zip(leaves, places, strict=True)}
     columns = [
-        [leaf for leaf in range(column.first_leaf, column.end_leaf) if leaf in set(leaves)]
+        [leaf for leaf in range(column.first_leaf, column.end_leaf) if leaf in chosen]
         for column in layout.tree.columns
     ]
     gaps: list[PartialChunk] = []
@@ -108,9 +108,10 @@ def are_as_told(
     where the caller `verifies` that. `source` has the bytes of what was `fetched`.
     """
     (group,) = fetched.row_groups
+    chunks = fetched.chunks or {}
     texts = set(layout.byte_arrays(fetched.columns.leaves, group))
     for leaf in fetched.columns.leaves:
-        chunk = (fetched.chunks or {})[leaf]
+        chunk = chunks[leaf]
         try:
             if chunk.told is not None and not _is_as_told(chunk, source, verifies=verifies):
                 return False
