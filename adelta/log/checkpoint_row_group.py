@@ -6,7 +6,7 @@ group without rows left is read no further.
 
 from __future__ import annotations
 
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -68,11 +68,7 @@ class CheckpointRowGroup:
             names[STATS_PARSED[1]] = None
         fetched = await self._reader.fetch([(name,) for name in names])
         assert fetched is not None  # there is a path
-        if arena is None:
-            found = await self._columns(fetched, list(names), schema, mask, arena)
-        else:
-            async with arena.one_decodes:
-                found = await self._columns(fetched, list(names), schema, mask, arena)
+        found = await self._columns(fetched, list(names), schema, mask, arena)
         made: Any = [arrow.chunked_array(c, f.type) for c, f in zip(found, schema, strict=True)]
         table = pa.Table.from_arrays(made, schema=schema)
         return table.combine_chunks() if table.num_rows < _FEW_ROWS else table
@@ -107,7 +103,8 @@ class CheckpointRowGroup:
         async def texts() -> None:
             columns["stats"] = await self._texts(fetched, live, arena)
 
-        await together(*([texts, others] if typed else [others]))
+        async with nullcontext() if arena is None else arena.turn(writes_texts=typed):
+            await together(*([texts, others] if typed else [others]))
         return [columns[name] for name in schema.names]
 
     def _live(self, slices: ColumnSlices) -> Values:

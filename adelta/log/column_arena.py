@@ -17,23 +17,27 @@ import pyarrow as pa
 __all__ = ["ColumnArena"]
 
 _BLOCK = 32 << 20  # bytes; what is not written to takes no memory
+_DECODERS = 2  # at a time: some 2 MB each on top of a list of a million files
 _ALIGNED = 64
 _FRAMING = 1024  # bytes of Arrow's stream format around one array, without its schema
 
 
 class ColumnArena:
-    """Memory for arrays that are kept. Any thread may use it.
-
-    Attributes:
-        one_decodes: held by whoever decodes much for the arena, so that what this takes meanwhile
-            is taken once.
-    """
+    """Memory for arrays that are kept. Any thread may use it."""
 
     def __init__(self) -> None:
-        self.one_decodes = anyio.Lock()
+        self._decoders = anyio.Semaphore(_DECODERS)
+        self._writer_of_texts = anyio.Lock()
         self._lock = threading.Lock()
         self._block = memoryview(b"")
         self._used = 0
+
+    def turn(self, *, writes_texts: bool) -> anyio.Lock | anyio.Semaphore:
+        """Held by who decodes much for the arena: few do, for what that takes comes on top.
+
+        One alone where statistics become text as well, which is work of three threads.
+        """
+        return self._writer_of_texts if writes_texts else self._decoders
 
     def keep(self, values: Any) -> Any:
         """A copy of an array, which has no more memory than it needs."""

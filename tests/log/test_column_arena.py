@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pyarrow as pa
@@ -55,3 +56,19 @@ def test_nothing_of_the_pool_is_held_by_what_is_kept() -> None:
     kept = arena.keep(pa.array(["x" * 1000] * 1000))
     assert pa.total_allocated_bytes() - before < 100_000
     assert len(kept) == 1000
+
+
+async def test_two_decode_for_an_arena_and_one_where_statistics_become_text() -> None:
+    for writes_texts, at_once in ((False, 2), (True, 1)):
+        arena, inside, most = ColumnArena(), 0, 0
+
+        async def decode(arena: ColumnArena = arena, writes: bool = writes_texts) -> None:
+            nonlocal inside, most
+            async with arena.turn(writes_texts=writes):
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0)
+                inside -= 1
+
+        await asyncio.gather(*(decode() for _ in range(6)))
+        assert most == at_once
