@@ -155,7 +155,9 @@ async def read_action_batches(
             return await in_thread(_decode, chunk, data)
 
     check_log_files(store, files)
-    batches = await map_concurrent(read, _chunks(files), limit=_BATCHES)
+    # Who reads a disk of this machine beside one who decodes waits for the interpreter's lock.
+    limit = _BATCHES if store.local is None else 1
+    batches = await map_concurrent(read, _chunks(files), limit=limit)
     return [batch for several in batches for batch in several]
 
 

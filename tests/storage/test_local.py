@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -138,7 +139,28 @@ async def test_ten_thousand_small_files_are_read_in_few_trips_to_threads(
     monkeypatch.setattr(local, "in_io_thread", counted)
     found = await LocalStore(tmp_path).get_many([f"{number % 200}" for number in range(10_000)])
     assert sum(map(len, found)) == 5_000_000
-    assert trips <= 80
+    assert trips <= 96
+
+
+async def test_a_disk_that_keeps_one_thread_waiting_is_waited_for_by_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from adelta.storage import local
+
+    for number in range(20):
+        (tmp_path / f"{number}").write_bytes(b"%d" % number)
+    real, first, all_wait = local._read_at, threading.Event(), threading.Barrier(8)
+
+    def slow(*arguments: int) -> bytes:
+        if first.is_set():
+            all_wait.wait(timeout=20)  # for seven others who read meanwhile
+        first.set()
+        return real(*arguments)
+
+    monkeypatch.setattr(local, "_read_at", slow)
+    monkeypatch.setattr(local, "_PATIENCE", -1)  # which the first file exhausts
+    names = [f"{number}" for number in range(17)]
+    assert await LocalStore(tmp_path).get_many(names) == [name.encode() for name in names]
 
 
 async def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
