@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from copy import copy
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -35,7 +32,7 @@ from adelta.spark.argument_types import check_session, check_type
 from adelta.spark.clones import Cloned
 from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import WrongTypeError, known_as, raises_as_spark
-from adelta.spark.expressions import assignments, plan_ids, sql_text, unqualified
+from adelta.spark.expressions import assignments, sql_text, unqualified
 from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
 from adelta.spark.identifiers import identifier_parts, path_named, quoted
 from adelta.spark.merge_builder import DeltaMergeBuilder
@@ -44,6 +41,7 @@ from adelta.spark.options import absolute_uri
 from adelta.spark.rows_by_spark import NOT_ADELTAS, change_by_spark
 from adelta.spark.session_settings import checks_retention
 from adelta.spark.shown_frames import ShownFrames
+from adelta.spark.side_names import Side, in_names_of
 from adelta.spark.sql_names import frame
 from adelta.spark.table_access import TableAccess, access_by_catalog
 from adelta.spark.table_builder import DeltaColumnBuilder, DeltaTableBuilder
@@ -53,7 +51,7 @@ from adelta.spark.zones import condition_in, moment_in, value_in
 from adelta.sql.execute.vacuum import restore_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import Column
 
@@ -477,43 +475,30 @@ class DeltaTable(Cloned):
         return cls(spark, path, name=name)
 
     @property
-    def _names(self) -> tuple[str, ...]:
-        """What expressions may call the table."""
+    def _full_name(self) -> tuple[str, ...]:
+        """What expressions may call the table: the whole of it, or what it ends with."""
         if self._alias is not None:
             return (self._alias,)
-        return () if self._name is None else (identifier_parts(self._name)[-1],)
+        return () if self._name is None else identifier_parts(self._name)
 
     def _condition(self, condition: Column | str) -> Node:
         return condition_in(self._zone, self._text(condition), self._schema())
 
     def _text(self, value: object) -> str:
         """The expression as text, over columns that bear no table's name."""
-        text = self._sql_text(value, lambda rows: rows, {})
-        return unqualified(text, self._schema(), self._names, self._zone)
+        text = sql_text("'condition'", self._in_names(value), self._rows)
+        return unqualified(text, self._schema(), self._full_name[-1:], self._zone)
 
-    def _sql_text(
-        self,
-        value: object,
-        rows: Callable[[DataFrame], DataFrame],
-        plans: Mapping[int, str],
-    ) -> str:
-        """The expression as text, over the rows made of this table's.
+    def _in_names(self, value: Any) -> Any:
+        """The text or column, in which the table bears no other name than its last one."""
+        return in_names_of(lambda: (self._side(*self._full_name[-1:]),), value)
 
-        Columns of a DataFrame that `toDF` gave are columns of the table, too.
+    def _side(self, name: str | None = None) -> Side:
+        """The table under a name, as one that expressions are about.
+
+        Columns of a DataFrame that `toDF` gave are columns of it, too.
         """
-        try:
-            return sql_text("'condition'", value, lambda: rows(self._rows()), plans)
-        except AnalysisException as error:
-            if not (error.getCondition() or "").startswith("MISSING_ATTRIBUTES"):
-                raise
-            for shown in self._shown:
-                with suppress(AnalysisException):
-                    return sql_text("'condition'", value, partial(rows, shown), plans)
-            raise
-
-    def _plan_ids(self, name: str) -> dict[int, str]:
-        """The name by the numbers of plans of Spark Connect that `toDF` gave."""
-        return {key: name for shown in self._shown for key in plan_ids(shown, name)}
+        return Side(name, self._rows(), self._shown, self._full_name)
 
     def _column(self, name: str) -> str:
         """The column that is to be set, or the field in it, without the table's name."""
@@ -521,9 +506,10 @@ class DeltaTable(Cloned):
         return parts[0] if len(parts) == 1 else quoted(parts)
 
     def _column_parts(self, name: str) -> tuple[str, ...]:
-        parts = identifier_parts(name)
-        if len(parts) > 1 and parts[0].lower() in (known.lower() for known in self._names):
-            parts = parts[1:]
+        parts, known = identifier_parts(name), [each.lower() for each in self._full_name]
+        for length in range(1, min(len(known), len(parts) - 1) + 1):
+            if [part.lower() for part in parts[:length]] == known[-length:]:
+                return parts[length:]
         return parts
 
     def _by_spark(
@@ -534,9 +520,10 @@ class DeltaTable(Cloned):
         reason: Exception,
     ) -> MergeMetrics:
         """A change of rows that Spark finds and computes, where adelta does not for a `reason`."""
-        name = self._names[-1] if self._names else None
-        parts = {self._column_parts(each): value for each, value in values.items()}
-        return change_by_spark(self._access, name, verb, condition, parts, reason)
+        name = self._full_name[-1] if self._full_name else None
+        parts = {self._column_parts(each): self._in_names(values[each]) for each in values}
+        where = self._in_names(condition)
+        return change_by_spark(self._access, name, verb, where, parts, reason)
 
     @property
     def _spark(self) -> SparkSession:
@@ -551,7 +538,7 @@ class DeltaTable(Cloned):
 
     def _rows(self) -> DataFrame:
         df = self._access.rows()
-        return df.alias(self._names[-1]) if self._names else df
+        return df.alias(self._full_name[-1]) if self._full_name else df
 
     def _schema(self, opened: ReadOptions | None = None) -> TableSchema:
         """The columns of the latest version."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +22,14 @@ from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.native import jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructType
 
-__all__ = ["assignments", "named_by_sides", "plan_ids", "sql_text", "unqualified"]
+__all__ = ["assignments", "sql_text", "unqualified"]
 
 _OPERATORS = {
     "==": "=", "!=": "!=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND",
@@ -41,15 +40,8 @@ _BEHIND = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 _EPOCH = datetime(1970, 1, 1)
 
 
-def sql_text(
-    argument: str,
-    value: object,
-    rows: Callable[[], DataFrame],
-    plans: Mapping[int, str] | None = None,
-) -> str:
+def sql_text(argument: str, value: object, rows: Callable[[], DataFrame]) -> str:
     """The expression as text; `rows` are those of the table that it is about.
-
-    `plans` are names of tables by the numbers of plans of Spark Connect, of which a column may be.
 
     Raises:
         WrongTypeError: it is neither text nor a column.
@@ -71,7 +63,7 @@ def sql_text(
             raise InvalidOptionError(f"{argument} is a column, and {reason}; write it as SQL text")
         return jvm.sql_of(df, value)
     connects: Any = value
-    return _checked(_connect_sql(connects._expr, plans or {}), value, rows)
+    return _checked(_connect_sql(connects._expr), value, rows)
 
 
 def _checked(text: str, value: Column | str, rows: Callable[[], DataFrame]) -> str:
@@ -89,42 +81,6 @@ def _checked(text: str, value: Column | str, rows: Callable[[], DataFrame]) -> s
         except AnalysisException:
             pass  # it parses, over columns that are not there
     return text
-
-
-def plan_ids(df: DataFrame, name: str) -> dict[int, str]:
-    """The name by the numbers of plans that a DataFrame of Spark Connect's is made of.
-
-    Classic ones have no numbers: their columns are known by themselves.
-    """
-    found: dict[int, str] = {}
-    below: list[Any] = [plan] if (plan := getattr(df, "_plan", None)) is not None else []
-    while below:
-        plan = below.pop()
-        found[plan._plan_id] = name
-        child = getattr(plan, "_child", None)
-        if child is not None:
-            below.append(child)
-    return found
-
-
-def named_by_sides(column: Column, plans: Mapping[int, str]) -> Column:
-    """The column, in which those of Spark Connect's `plans` bear the names of their tables."""
-    if not plans:
-        return column
-    sent: Any = column
-
-    def name(expression: Any) -> None:
-        table = plans.get(getattr(expression, "_plan_id", -1))
-        if table is not None and hasattr(expression, "_unparsed_identifier"):
-            parts = identifier_parts(expression._unparsed_identifier)
-            expression._unparsed_identifier = quoted((table, *parts))
-            expression._plan_id = None
-
-    expression = deepcopy(sent._expr)
-    expression.foreach(name)
-    made: Any = type(sent)
-    found: Column = made(expression)
-    return found
 
 
 def assignments(argument: str, given: object) -> dict[str, Any]:
@@ -176,34 +132,32 @@ def _stripped(node: Node, schema: StructType, names: Collection[str]) -> Node:
 # ------------------------------------------------------------------------------- Spark Connect
 
 
-def _connect_sql(expression: Any, plans: Mapping[int, str]) -> str:
+def _connect_sql(expression: Any) -> str:
     """The text of an expression of Spark Connect's, which only names what it is made of."""
     match type(expression).__name__:
         case "ColumnReference":
-            parts = identifier_parts(expression._unparsed_identifier)
-            table = plans.get(expression._plan_id)
-            return quoted(parts if table is None else (table, *parts))
+            return quoted(identifier_parts(expression._unparsed_identifier))
         case "LiteralExpression":
             return _literal(expression._value, expression._dataType)
         case "SQLExpression":
             return f"({expression._expr})"
         case "ColumnAlias":
-            return _connect_sql(expression._child, plans)
+            return _connect_sql(expression._child)
         case "CastExpression":
             to = expression._data_type
             name = to if isinstance(to, str) else to.simpleString()
             verb = "TRY_CAST" if expression._eval_mode == "try" else "CAST"
-            return f"{verb}({_connect_sql(expression._expr, plans)} AS {name})"
+            return f"{verb}({_connect_sql(expression._expr)} AS {name})"
         case "CaseWhen":
             branches = [
-                f"WHEN {_connect_sql(when, plans)} THEN {_connect_sql(then, plans)}"
+                f"WHEN {_connect_sql(when)} THEN {_connect_sql(then)}"
                 for when, then in expression._branches
             ]
             if expression._else_value is not None:
-                branches.append(f"ELSE {_connect_sql(expression._else_value, plans)}")
+                branches.append(f"ELSE {_connect_sql(expression._else_value)}")
             return f"CASE {' '.join(branches)} END"
         case "UnresolvedFunction" if not expression._is_distinct:
-            return _call(expression._name, [_connect_sql(each, plans) for each in expression._args])
+            return _call(expression._name, [_connect_sql(each) for each in expression._args])
     raise InvalidExpressionError(
         f"the column {expression} is more than adelta computes for a row of a table; write it as "
         "SQL text, or compute it in a DataFrame"

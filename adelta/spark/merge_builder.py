@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidExpressionError
+from adelta.errors import InvalidExpressionError, SchemaMismatchError
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.operations.merge.builder import merge
 from adelta.spark.exceptions import raises_as_spark
-from adelta.spark.expressions import assignments, named_by_sides, plan_ids
+from adelta.spark.expressions import assignments, sql_text
 from adelta.spark.identifiers import quoted
 from adelta.spark.merge_by_spark import Computed, joined_by_spark
 from adelta.spark.names.merging import merge_rows
@@ -22,6 +23,7 @@ from adelta.spark.not_of_java import NotOfJava
 from adelta.spark.row_keys import text_of
 from adelta.spark.rows_by_spark import NOT_ADELTAS, version_of
 from adelta.spark.session_settings import merges_schemas
+from adelta.spark.side_names import Side, in_names_of, sole_qualifier
 from adelta.spark.sql_names import frame
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.task_executor import on_cluster
@@ -69,6 +71,8 @@ class DeltaMergeBuilder(NotOfJava):
         evolves: bool = False,
         on: str | None = None,
         computed: tuple[_BySpark, ...] = (),
+        source_side: Side | None = None,
+        target_side: Side | None = None,
     ) -> None:
         self._table = table
         self._source = source
@@ -77,6 +81,8 @@ class DeltaMergeBuilder(NotOfJava):
         self._evolves = evolves
         self._on = on
         self._computed = list(computed)
+        self._known_source = source_side
+        self._known_target = target_side
 
     def whenMatchedUpdate(
         self,
@@ -95,6 +101,7 @@ class DeltaMergeBuilder(NotOfJava):
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> DeltaMergeBuilder:
         """Set every column of rows that match to that of the source which is so called."""
+        self._check_all()
         where = self._where(condition, "pairs")
         return self._with(lambda merge: merge.when_matched_update_all(where))
 
@@ -120,6 +127,7 @@ class DeltaMergeBuilder(NotOfJava):
 
     def whenNotMatchedInsertAll(self, condition: Column | str | None = None) -> DeltaMergeBuilder:
         """Insert source rows that match none, every column from that of the source so called."""
+        self._check_all()
         where = self._where(condition, "source")
         return self._with(lambda merge: merge.when_not_matched_insert_all(where))
 
@@ -163,9 +171,9 @@ class DeltaMergeBuilder(NotOfJava):
         Raises: as `adelta.Merge.execute` does.
         """
         access, spark = self._table._access, self._table._spark
-        to, source = access.to_change(), self._source
+        to, source = access.to_change(), self._named_source()
         if of_source := [each.column for each in self._computed if each.of == "source"]:
-            source = self._named_source().select("*", *of_source)
+            source = source.select("*", *of_source)
         if any(each.of != "source" for each in self._computed):
             version = access.learn(version_of)
             asked = self._merge(to.uri, None)._request
@@ -215,7 +223,20 @@ class DeltaMergeBuilder(NotOfJava):
             evolves=self._evolves or evolves,
             on=self._on,
             computed=tuple(self._computed),
+            source_side=self._known_source,
+            target_side=self._known_target,
         )
+
+    @raises_as_spark
+    def _check_all(self) -> None:
+        """See that the source has one column of each name, where all are meant."""
+        given = self._source.columns
+        for name, apart in zip(given, self._source_side().columns, strict=True):
+            if name != apart:
+                raise SchemaMismatchError(
+                    f"the source of a merge of all columns has two columns {name}: give one of "
+                    "them another name"
+                )
 
     @raises_as_spark
     def _where(self, condition: Column | str | None, over: _Over) -> str | None:
@@ -233,8 +254,9 @@ class DeltaMergeBuilder(NotOfJava):
 
         It is `over` the rows of one side, or over pairs of rows.
         """
+        value = in_names_of(self._sides, value)
         try:
-            text = self._table._sql_text(value, self._pairs, self._plans())
+            text = sql_text("'condition'", value, lambda: self._rows("pairs"))
             parse_expression(text, zone=self._table._zone)
         except NOT_ADELTAS as error:
             return self._left_to_spark(value, over, error)
@@ -248,7 +270,6 @@ class DeltaMergeBuilder(NotOfJava):
         """
         name = f"computed {len(self._computed)}"
         column = f.expr(value) if isinstance(value, str) else value
-        column = named_by_sides(column, self._plans())
         try:
             rows = self._rows(over)
             _ = rows.select(column).schema
@@ -265,49 +286,47 @@ class DeltaMergeBuilder(NotOfJava):
     def _rows(self, over: _Over) -> DataFrame:
         if over == "source":
             return self._named_source()
-        target = self._table._access.rows()
-        return self._pairs(target) if over == "pairs" else target.alias(self._target_alias)
+        target = self._table._access.rows().alias(self._target_alias)
+        return target.crossJoin(self._named_source()) if over == "pairs" else target
 
     def _by_spark(self) -> Computed:
-        condition = self._condition
+        condition: Any = in_names_of(self._sides, self._condition)
         given = f.expr(condition) if isinstance(condition, str) else condition
         clauses = [
             each for each in self._computed if quoted((self._source_alias, each.name)) != self._on
         ]
         return Computed(
-            named_by_sides(given, self._plans()),
+            given,
             {each.name: each.column for each in clauses if each.of == "pairs"},
             {each.name: each.column for each in clauses if each.of == "target"},
             {each.name: each.text for each in self._computed},
         )
 
+    def _sides(self) -> tuple[Side, Side]:
+        """The table and the source, as they are named in expressions."""
+        if self._known_target is None:
+            self._known_target = self._table._side(self._target_alias)
+        return self._known_target, self._source_side()
+
+    def _source_side(self) -> Side:
+        if self._known_source is None:
+            self._known_source = Side(self._source_alias, self._source)
+        return self._known_source
+
     def _named_source(self) -> DataFrame:
-        return self._source.alias(self._source_alias)
-
-    def _pairs(self, target: DataFrame) -> DataFrame:
-        """Pairs of rows of both sides, over which columns are looked up."""
-        named = target.alias(self._target_alias)
-        return named.crossJoin(self._named_source())
-
-    def _plans(self) -> dict[int, str]:
-        """Which side columns of Spark Connect are of, by the numbers of plans."""
-        return {
-            **plan_ids(self._source, self._source_alias),
-            **self._table._plan_ids(self._target_alias),
-        }
+        """The source, the columns of which have names that differ."""
+        columns = self._source_side().columns
+        named = self._source if columns == self._source.columns else self._source.toDF(*columns)
+        return named.alias(self._source_alias)
 
     @property
     def _target_alias(self) -> str:
-        return self._table._names[-1] if self._table._names else _TARGET
+        return self._table._full_name[-1] if self._table._full_name else _TARGET
 
-    @property
+    @cached_property
     def _source_alias(self) -> str:
-        """The name that the source bears by `DataFrame.alias`, or by its table's name."""
-        remote: Any = getattr(self._source, "_plan", None)
-        if remote is not None:
-            return getattr(remote, "_alias", None) or _SOURCE
-        plan: Any = self._source._jdf.queryExecution().analyzed()
-        if plan.nodeName() == "SubqueryAlias":
-            name: str = plan.identifier().name()
-            return name
-        return _SOURCE
+        """What the source is called where its columns have one name before theirs, or another."""
+        found = sole_qualifier(self._source)
+        if found is None or found.lower() == self._target_alias.lower():
+            return _SOURCE
+        return found

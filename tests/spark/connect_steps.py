@@ -354,6 +354,13 @@ def step_columns_of_dataframes_say_which_side_they_are_of(spark, path):
         (3, 31),
         (9, 90),
     ]
+    rows = (
+        rows.alias("s").withColumn("n", f.col("s.id")).join(spark.range(9, 10).toDF("m").alias("b"))
+    )
+    own = f.udf(lambda number: number + 1, "int")
+    merge = table.alias("t").merge(rows, "t.id = s.id AND n = b.m")
+    merge.whenMatchedUpdate(set={"part": own("s.part") + f.expr("b.m * 0").cast("int")}).execute()
+    assert table.toDF().where("id = 9").first().part == 91
     table.delete(of_target["id"] < 9)
     assert ids(table) == [9]
 

@@ -96,6 +96,24 @@ def test_columns_of_dataframes_say_which_side_they_are_of(spark, path):
         table.delete(rows["id"] == 1)
 
 
+def test_names_that_spark_resolves_are_names_in_merges(spark, path):
+    spark.range(4).toDF("n").createOrReplaceTempView("few")
+    few = spark.table("few").alias("a").withColumn("twice", f.col("a.n") * 2)
+    rows = few.join(spark.range(4).alias("b"), f.col("a.n") == f.col("b.id")).where("b.id > 1")
+    table = DeltaTable.forPath(spark, path).alias("t")
+    same = f.udf(lambda number, other: number == other, "boolean")
+    merge = table.merge(rows, same(table.toDF()["id"], few["n"]))
+    merge = merge.whenMatchedUpdate(f.col("b.id") == 2, {"v": "concat(t.v, b.id, twice)"})
+    merge.whenMatchedUpdate("a.n = 3", {"v": f.concat("t.v", f.col("a.n"))}).execute()
+    assert (content(spark, path)[2], content(spark, path)[3]) == ("224", "33")
+    both = spark.table("few").alias("x").join(spark.table("few").alias("y"))  # two columns n
+    merge = table.merge(both.where("x.n = 2 AND y.n = 0"), "t.id = x.n")
+    merge.whenMatchedUpdate(set={"v": f.col("y.n").cast("string")}).execute()
+    assert content(spark, path)[2] == "0"
+    with pytest.raises(AnalysisException, match="two columns n"):
+        merge.whenMatchedUpdateAll()
+
+
 WRONG_MERGES = [
     (lambda t, s: t.merge(None, "true"), ValueError, "^'source' in merge cannot be None"),
     (lambda t, s: t.merge(s, None), ValueError, "^'condition' in merge cannot be None"),

@@ -18,7 +18,7 @@ from adelta._dataclasses import dataclass
 from adelta.spark.native.java_classes import java_class, ship_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrameReader, DataFrameWriter, SparkSession
 
@@ -33,11 +33,13 @@ __all__ = [
     "file_index",
     "forget_source",
     "frame_over",
+    "full_names",
     "give_schema",
     "has_class",
     "options_of",
     "partition_schema",
     "plans_by_row_counts",
+    "renamed",
     "set_provider",
     "ships_classes",
     "sql_of",
@@ -50,7 +52,8 @@ FORMAT = "adelta"
 
 _KNOWN = ("4.3.",)
 _INDEX, _TABLE_FORMAT, _FUNCTION = "TableFileIndex", "TableFormat", "PythonFunction"
-_TEXT = "SqlText"
+_TEXT, _NAMES = "SqlText", "ColumnNames"
+_PART_END, _NAME_END = "\1", "\0"
 
 _PROVIDER = 4  # its place among what an entry of a catalog is made of
 
@@ -175,7 +178,7 @@ def sql_of(df: DataFrame, column: Column) -> str:
     """
     gateway: Any = df.sparkSession.sparkContext._gateway
     plan: Any = df.select(column.alias("value"))._jdf.queryExecution().analyzed()
-    written = _new(gateway, _TEXT, gateway.jvm.java.util.ArrayList())
+    written = _new(gateway, _TEXT, ())
     text: str = written.over(plan.projectList().head().child(), plan.child())
     return text
 
@@ -198,6 +201,43 @@ def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[int], b
         return set(), False, ["" for _ in columns]
     texts = [one.child().sql() for one in listed]
     return {known[each] for each in used}, all(one.deterministic() for one in listed), texts
+
+
+def full_names(df: DataFrame) -> list[tuple[str, ...]]:
+    """The parts of the names of a DataFrame's columns: what stands before each, and its own."""
+    names = _new(df.sparkSession.sparkContext._gateway, _NAMES, ())
+    text: str = names.columns(_analyzed(df))
+    return [tuple(name.split(_PART_END)) for name in text.split(_NAME_END)] if text else []
+
+
+def renamed(
+    column: Column,
+    named: Callable[[tuple[str, ...]], tuple[str, ...] | None],
+    frames: Callable[[], list[tuple[DataFrame, list[tuple[str, ...]]]]],
+) -> Column:
+    """The column, whose names of several parts are other ones where `named` says so.
+
+    So are columns that were taken from some DataFrames, by what all of theirs are called.
+    """
+    context: Any = SparkContext._active_spark_context
+    gateway, given = context._gateway, column._jc
+    names = _new(gateway, _NAMES, ())
+    others, plans, called = (gateway.jvm.java.util.HashMap(), *_lists(gateway, 2))
+    for name in filter(None, names.names(given).split(_NAME_END)):
+        other = named(tuple(name.split(_PART_END)))
+        if other is not None:
+            others.put(name, _PART_END.join(other))
+    if names.areTaken(given):
+        for frame, columns in frames():
+            plans.append(_analyzed(frame))
+            called.append(_NAME_END.join(map(_PART_END.join, columns)))
+    if others.isEmpty() and not len(plans):
+        return column
+    return column_of(names.renamed(given, others, plans, called))
+
+
+def _lists(gateway: Any, count: int) -> list[Any]:
+    return [gateway.jvm.java.util.ArrayList() for _ in range(count)]
 
 
 def column_of(column: Any) -> Column:
@@ -280,22 +320,21 @@ def file_index(
     gateway: Any = spark.sparkContext._gateway
     java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     schema = spark._jsparkSession.parseDataType(json.dumps(partitions.jsonValue()))
-    arguments = gateway.jvm.java.util.ArrayList()
     bytes_of_all, planner = str(-1 if size is None else size), _function(gateway, _Planner(plan))
-    for value in (name, root, schema, bytes_of_all, vectors, row_ids, planner):
-        arguments.add(value)
+    arguments = (name, root, schema, bytes_of_all, vectors, row_ids, planner)
     return _new(gateway, _INDEX, arguments)
 
 
 def _function(gateway: Any, function: _Planner) -> Any:
     """A function of Python's for Java's threads."""
-    arguments = gateway.jvm.java.util.ArrayList()
-    arguments.add(function)
-    return _new(gateway, _FUNCTION, arguments)
+    return _new(gateway, _FUNCTION, (function,))
 
 
-def _new(gateway: Any, name: str, arguments: Any) -> Any:
-    return java_class(gateway, name).getConstructors()[0].newInstance(arguments.toArray())
+def _new(gateway: Any, name: str, arguments: Iterable[object]) -> Any:
+    [given] = _lists(gateway, 1)
+    for each in arguments:
+        given.append(each)
+    return java_class(gateway, name).getConstructors()[0].newInstance(given.toArray())
 
 
 def frame_over(
@@ -428,10 +467,7 @@ def _table_format(spark: SparkSession, row_ids: tuple[str, str] | None, *, ships
     gateway: Any = spark.sparkContext._gateway
     if ships:
         ship_class(spark, _TABLE_FORMAT)
-    arguments = gateway.jvm.java.util.ArrayList()
-    for name in row_ids or (None, None):
-        arguments.add(name)
-    return _new(gateway, _TABLE_FORMAT, arguments)
+    return _new(gateway, _TABLE_FORMAT, row_ids or (None, None))
 
 
 def ships_classes(spark: SparkSession) -> bool:
