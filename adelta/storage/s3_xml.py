@@ -144,7 +144,7 @@ def list_page(body: bytes, *, what: str, root: str, prefix: str) -> Page:
     start, whole = len(root), root + prefix
     for key, size, time, etag in rows:
         if encoded and key:
-            key = unquote_plus(key)
+            key = _decoded(key)
         if key is None or not key.startswith(whole):
             raise StorageError(f"{what} has the key {key!r}, which was not asked for")
         if len(key) <= start or key[-1] == "/":
@@ -162,8 +162,14 @@ def list_page(body: bytes, *, what: str, root: str, prefix: str) -> Page:
         if not token:
             raise StorageError(f"{what}: the page is truncated, but names no next one")
     named = (each.text or "" for each in document.iterfind(f"{ns}CommonPrefixes/{ns}Prefix"))
-    folders = folders_below(map(unquote_plus, named) if encoded else named, start, whole, what)
+    folders = folders_below(map(_decoded, named) if encoded else named, start, whole, what)
     return Page(objects, token, folders)
+
+
+def _decoded(key: str) -> str:
+    """A key without its escapes. Most have none but of the signs in ``day=1/part-0``."""
+    key = key.replace("%2F", "/").replace("%3D", "=")  # each % begins an escape
+    return unquote_plus(key) if "%" in key or "+" in key else key
 
 
 def folders_below(names: Iterable[str], start: int, whole: str, what: str) -> list[str]:

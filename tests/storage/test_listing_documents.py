@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
 import pytest
 from hypothesis import given
@@ -137,3 +138,13 @@ def test_any_change_of_a_page_reads_as_by_the_parser(data: st.DataObject) -> Non
             read(changed)
     else:
         assert read(changed) == expected
+
+
+@given(st.lists(st.text("ab/=%+2F3D \u00e4\n&", min_size=1).map(lambda key: f"t/{key}|")))
+def test_keys_come_without_their_escapes(keys: list[str]) -> None:
+    written = [
+        f"<Contents><Key>{quote_plus(key)}</Key>{TIME.format(1)}{TAG.format(1)}"
+        f"{SIZE.format(1)}</Contents>"
+        for key in keys
+    ]
+    assert [found.path for found in read(document(*written)).objects] == [key[2:] for key in keys]
