@@ -201,7 +201,8 @@ def decided_by_partition(where: Node, configuration: TableConfiguration) -> bool
     """
     bound = bind_predicate(where, configuration.schema)
     columns = {field.name for field in configuration.partition_fields}
-    return not can_fail(bound) and all(path[0] in columns for path in columns_of(bound))
+    decides = all(path[0] in columns for path in columns_of(bound))
+    return decides and not can_fail(bound, configuration.schema)
 
 
 async def physical_rows(roots: StoreRoots, files: Sequence[AddFile]) -> list[int]:

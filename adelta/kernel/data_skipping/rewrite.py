@@ -151,7 +151,8 @@ class _Rewriter:
     def _is_exact(self, node: Node) -> bool:
         """Whether partition values decide the condition for all rows of a file at once."""
         paths = columns_of(node)
-        return bool(paths) and all(map(self._is_partition, paths)) and not can_fail(node)
+        alone = bool(paths) and all(map(self._is_partition, paths))
+        return alone and not can_fail(node, self._schema)
 
     def _is_partition(self, path: tuple[str, ...]) -> bool:
         return len(path) == 1 and path[0].lower() in self._partitions

@@ -43,6 +43,7 @@ _CHANGES_END = 2_145_916_800_000_000  # 2038: Arrow does not go on with a zone's
 _EXACT = Context(prec=100)
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _INTEGERS = {t.BYTE: 8, t.SHORT: 16, t.INTEGER: 32, t.LONG: 64}
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _TRUE = {"t", "true", "y", "yes", "1"}
 _FALSE = {"f", "false", "n", "no", "0"}
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
@@ -80,7 +81,14 @@ def never_fails(source: pa.DataType, to: t.DataType) -> bool:
     if pa.types.is_integer(source):
         if to in (t.DOUBLE, t.FLOAT):
             return True
+        if isinstance(to, t.DecimalType):
+            return _DIGITS[source.bit_width] <= to.precision - to.scale
         return isinstance(to, t.PrimitiveType) and source.bit_width <= _INTEGERS.get(to, 0)
+    if pa.types.is_decimal(source):
+        if isinstance(to, t.DecimalType):
+            scales, digits = to.scale - source.scale, to.precision - source.precision
+            return bool(digits >= scales >= 0)
+        return to == t.DOUBLE
     if pa.types.is_floating(source):
         return to in (t.DOUBLE, t.FLOAT)
     return pa.types.is_temporal(source) and to in _TIMES

@@ -47,6 +47,8 @@ from adelta.kernel.schema.arrow import from_arrow_type, to_arrow_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from adelta.kernel.schema import types as t
+
 __all__ = ["can_fail", "evaluate", "filter_mask"]
 
 arrow: Any = pa  # likewise of types that are known at run time only
@@ -98,12 +100,18 @@ def filter_mask(node: Node, rows: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
     return cast("pa.BooleanArray", pc.fill_null(evaluate(node, rows), scalar_of(False, pa.bool_())))
 
 
-def can_fail(node: Node) -> bool:
-    """Whether computing the expression may fail for some row."""
+def can_fail(node: Node, schema: t.StructType | None = None) -> bool:
+    """Whether computing the expression, which is bound, may fail for some row.
+
+    With the schema of the rows, casts of columns to types that hold all their values cannot.
+    """
     for part in walk(node):
         match part:
             case Arithmetic() | Negate():
                 return True
+            case Cast(Column((name,)), to, False) if schema and (field := schema.field(name)):
+                if not never_fails(to_arrow_type(field.type), to):
+                    return True
             case Cast(is_try=False):
                 return True
             case Call(name) if not (name in _SAFE_CALLS or _is_safe(name)):

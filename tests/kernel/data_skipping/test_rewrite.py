@@ -147,6 +147,8 @@ def test_a_maximum_that_may_leave_out_nan_excludes_nothing_that_nan_satisfies(te
             "coalesce(partitionValues.p = 'a', FALSE) OR "
             "coalesce(length(partitionValues.p) = partitionValues.q, FALSE)",
         ),
+        ("q < 3000000000", "coalesce(CAST(partitionValues.q AS BIGINT) < 3000000000L, FALSE)"),
+        ("CAST(q AS TINYINT) = 1", None),
         ("6 / q = 1", None),
         ("q = id", None),
     ],
