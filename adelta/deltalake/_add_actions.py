@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,12 @@ from adelta.deltalake._arrow import arrow_type
 from adelta.deltalake._filters import typed as typed_text
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import PHYSICAL_NAME_KEY
+from adelta.kernel.statistics import stats_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from adelta.kernel.table_properties import TableProperties
 
 __all__ = ["add_actions", "file_statistics", "partition_values", "physical_name"]
 
@@ -44,11 +48,18 @@ def partition_values(
 
 
 def add_actions(
-    files: pa.Table, schema: t.StructType, partition_columns: Sequence[str], *, flatten: bool
+    files: pa.Table,
+    schema: t.StructType,
+    partition_columns: Sequence[str],
+    properties: TableProperties,
+    *,
+    flatten: bool,
 ) -> pa.Table:
     """One row a file of `files`, which is what `Snapshot.files` gives."""
-    partitions = [field for field in schema if field.name in partition_columns]
-    others = t.StructType(tuple(field for field in schema if field not in partitions))
+    known = [schema.field(name) for name in partition_columns]
+    partitions = [field for field in known if field is not None]
+    leaves = stats_leaves(schema, properties, partition_columns)
+    others = _of_leaves(schema, leaves) if leaves else t.StructType(())
     stats = [orjson.loads(text) if text else {} for text in files.column("stats").to_pylist()]
     arrays: list[Any] = [
         files.column("path").cast(pa.string()),
@@ -75,6 +86,22 @@ def add_actions(
         arrays.append(pa.array(rows, kind))
     found = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
     return _flattened(found) if flatten else found
+
+
+def _of_leaves(schema: t.StructType, leaves: Sequence[tuple[str, ...]]) -> t.StructType:
+    """The schema with these leaves alone."""
+    below: dict[str, list[tuple[str, ...]]] = {}
+    for name, *rest in leaves:
+        below.setdefault(name, []).append(tuple(rest))
+    return t.StructType(
+        tuple(
+            replace(field, type=_of_leaves(field.type, below[field.name]))
+            if isinstance(field.type, t.StructType)
+            else field
+            for field in schema
+            if field.name in below
+        )
+    )
 
 
 def _flattened(table: pa.Table) -> pa.Table:

@@ -12,6 +12,7 @@ from adelta.deltalake._features import FEATURE_NAMES, OF_READERS, TableFeatures
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._types import Field as DeltaField
 from adelta.deltalake._util import (
+    check_flag,
     check_text,
     check_texts,
     deprecate_positional_commit_args,
@@ -67,6 +68,7 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "add_feature", args, commit_properties, post_commithook_properties
         )
+        check_flag(allow_protocol_versions_increase)
         features = [feature] if isinstance(feature, TableFeatures) else feature
         if not all(isinstance(each, TableFeatures) for each in features):
             raise TypeError(f"feature is {feature!r}; pass a TableFeatures, or a list of them")
@@ -174,6 +176,7 @@ class TableAlterer:
             "drop_constraint", args, commit_properties, post_commithook_properties, _LATER_FIRST
         )
         check_text(name)
+        check_flag(raise_if_not_exists)
         there = f"delta.constraints.{name}".lower() in {
             key.lower() for key in self.table._table.snapshot.properties
         }
@@ -221,6 +224,7 @@ class TableAlterer:
             "set_table_properties", args, commit_properties, post_commithook_properties
         )
         check_texts(properties)
+        check_flag(raise_if_not_exists)
         if raise_if_not_exists:
             check_known_keys(properties)
         self.table._table.update_incremental()
@@ -305,6 +309,7 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "set_column_metadata", args, commit_properties, post_commithook_properties
         )
+        check_text(column)
         check_texts(metadata)
         if any(key.startswith("delta.") for key in metadata):
             raise DeltaError(

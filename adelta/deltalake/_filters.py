@@ -150,7 +150,7 @@ def typed(text: str, kind: Any) -> Any:
             return _moment(text, with_zone=arrow.tz is not None)
         return pa.scalar(text).cast(arrow).as_py()
     except (pa.ArrowException, ValueError) as error:
-        raise DeltaError(f"Failed to parse value '{text}' as '{kind}'") from error
+        raise DeltaError(f"Kernel error: Failed to parse value '{text}' as '{kind}'") from error
 
 
 def _moment(text: str, *, with_zone: bool) -> Any:

@@ -142,6 +142,8 @@ def _json(value: object) -> str:
 def _parameters(entry: HistoryEntry) -> dict[str, Any]:
     """The parameters, with the predicate of a delete or an update as a text, not a list of it."""
     said = dict(entry.operation_parameters)
+    if _is_adeltas(entry) and said.get("partitionBy") == "[]":
+        del said["partitionBy"]
     if _operation(entry) == "ADD COLUMN":
         columns = json.loads(said.pop("columns", "[]"))
         said["fields"] = _json([each["column"] for each in columns])

@@ -9,7 +9,7 @@ from adelta import sync
 from adelta._dataclasses import dataclass
 from adelta.deltalake._arrow import arrow_type
 from adelta.deltalake._sql import cast_to, plain_name, spark_sql, unaliased
-from adelta.deltalake._util import check_text, check_texts
+from adelta.deltalake._util import check_flag, check_text, check_texts
 from adelta.deltalake.exceptions import raises_as_deltalake
 from adelta.deltalake.writer.data import CastStream, delta_schema, reader_of
 from adelta.deltalake.writer.options import data_file_options
@@ -94,6 +94,7 @@ def merge_builder(
         TypeError: the predicate is no text.
     """
     check_text(predicate)
+    check_flag(merge_schema)
     reader = reader_of(source, one=True)
     return PyMergeBuilder(
         reader,

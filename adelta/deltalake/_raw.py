@@ -21,7 +21,7 @@ from adelta.deltalake._history import history_entry
 from adelta.deltalake._raw_changes import RawChanges
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._types import Schema
-from adelta.deltalake._util import check_text, check_texts
+from adelta.deltalake._util import check_count, check_flag, check_text, check_texts
 from adelta.deltalake.exceptions import (
     DeltaError,
     TableNotFoundError,
@@ -29,6 +29,7 @@ from adelta.deltalake.exceptions import (
     raises_as_deltalake,
 )
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.table_properties import TableProperties
 from adelta.log.newest_first import NewestFirst
 from adelta.snapshot import Snapshot as AsyncSnapshot
 from adelta.storage.providers import provider_of
@@ -121,7 +122,7 @@ class RawDeltaTable(RawChanges):
                 handle.snapshot()
             except e.TableNotFoundError:
                 return False
-            except e.UnsupportedFeatureError:
+            except (e.UnsupportedFeatureError, e.InvalidTableError):
                 return True
         return True
 
@@ -238,9 +239,9 @@ class RawDeltaTable(RawChanges):
 
         Raises:
             OverflowError: `limit` is negative.
+            TypeError: it is no whole number.
         """
-        if limit is not None and limit < 0:
-            raise OverflowError("can't convert negative int to unsigned")
+        check_count(limit)
         if limit is not None and limit <= 0:
             return []
         version = self.version()
@@ -311,11 +312,15 @@ class RawDeltaTable(RawChanges):
     @raises_as_deltalake
     def get_add_actions(self, flatten: bool) -> pa.Table:
         """One row a live file."""
+        check_flag(flatten)
         snapshot = self.snapshot
         columns = ["path", "size", "modification_time", "stats", "partition_values"]
-        files = snapshot.files(columns=columns)
         return add_actions(
-            files, snapshot.delta_schema, snapshot.partition_columns, flatten=flatten
+            snapshot.files(columns=columns),
+            snapshot.delta_schema,
+            snapshot.partition_columns,
+            TableProperties(snapshot.properties),
+            flatten=flatten,
         )
 
     @raises_as_deltalake

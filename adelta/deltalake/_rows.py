@@ -15,6 +15,7 @@ from adelta._clock import monotonic
 from adelta.deltalake._arrow import answered, with_views
 from adelta.deltalake._raw import moment_of, stream_of
 from adelta.deltalake._sql import spark_sql
+from adelta.deltalake._util import check_count, check_flag, check_text
 from adelta.deltalake.exceptions import DeltaError, DeltaProtocolError, raises_as_deltalake
 from adelta.deltalake.writer.options import with_data_files
 from adelta.kernel.expressions.compute import filter_mask
@@ -137,36 +138,48 @@ def load_cdf(
     """The changed rows of a range.
 
     Raises:
-        DeltaError: the range is not there, or the feed was not enabled for all of it.
+        DeltaError: the range is not there, the feed was not enabled for all of it, or the
+            columns or the predicate do not fit.
         ValueError: a timestamp is none.
+        TypeError: an argument is of another type.
+        OverflowError: a version is negative.
     """
-    latest = table.version()
+    check_flag(allow_out_of_range)
+    check_count(starting_version)
+    check_count(ending_version)
+    given = (predicate, starting_timestamp, ending_timestamp)
+    check_text(*(text for text in given if text is not None))
+    newest = table.handle.snapshot()
+    latest = newest.version
+    if starting_version is None and starting_timestamp is None:
+        raise DeltaError("External error: No starting version or timestamp provided for CDC")
     since: Any = starting_version or 0
-    if not starting_version and starting_timestamp is not None:
+    if starting_timestamp is not None:
         since = moment_of(starting_timestamp)
-    until: Any = min(ending_version, latest) if ending_version is not None else None
-    if until is None and ending_timestamp is not None:
-        until = min(moment_of(ending_timestamp), table.snapshot.timestamp)
     _check_order(since, ending_version)
-    until = latest if until is None else until
+    until = latest if ending_version is None else min(ending_version, latest)
+    if ending_version is None and ending_timestamp is not None:
+        until = _last_until(table, moment_of(ending_timestamp), newest)
     extra = ("_change_type", "_commit_version", "_commit_timestamp")
+    _check_columns(newest.schema.names, extra, columns)
     own = None if columns is None else [name for name in columns if name not in extra]
     if predicate is not None:
         own = None
-    empty = _changes_schema(table, own)
+    empty = _changes_schema(newest.schema, own)
     if isinstance(since, int) and since > latest:
         if not allow_out_of_range:
             raise DeltaError(f"Invalid table version: {since}; the latest one is {latest}")
         return answered(_answer_schema(table, empty, columns), [])
-    if isinstance(since, datetime) and since > table.snapshot.timestamp:
+    if isinstance(since, datetime) and since > newest.timestamp:
         if not allow_out_of_range:
             raise DeltaError(
-                f"The timestamp {since} is greater than latest commit timestamp, "
-                f"{table.snapshot.timestamp}"
+                f"The timestamp {since} is greater than latest commit timestamp, {newest.timestamp}"
             )
         return answered(_answer_schema(table, empty, columns), [])
     if isinstance(since, datetime):
         since = _first_since(table, since)
+    if until < since:
+        return answered(_answer_schema(table, empty, columns), [])
     try:
         batches = sync.changes(table.handle, since, until, columns=own)
         first = next(iter(batches), None)
@@ -188,7 +201,10 @@ def load_cdf(
             yield first
             yield from batches
 
-    kept = rows() if predicate is None else _matching(rows(), schema, predicate)
+    kept: Iterable[pa.RecordBatch] = rows()
+    if predicate is not None:
+        node = bind_predicate(parse_expression(spark_sql(predicate)), from_arrow_schema(schema))
+        kept = (batch.filter(filter_mask(node, batch)) for batch in kept)
     return answered(_answer_schema(table, schema, columns), stream_of(kept, table))
 
 
@@ -205,8 +221,37 @@ def _first_since(table: RawDeltaTable, moment: datetime) -> int:
     return min(newer) if newer else table.version()
 
 
-def _changes_schema(table: RawDeltaTable, columns: Sequence[str] | None) -> pa.Schema:
-    schema = table.snapshot.schema
+def _last_until(table: RawDeltaTable, moment: datetime, newest: sync.Snapshot) -> int:
+    """The last version that is not newer than a moment; -1 where all are."""
+    if moment >= newest.timestamp:
+        return newest.version
+    try:
+        return table.handle.snapshot(timestamp=moment).version
+    except e.TimestampOutOfRangeError:
+        return -1
+
+
+def _check_columns(own: list[str], extra: Sequence[str], columns: Any) -> None:
+    """Refuse columns that changes do not have.
+
+    Raises:
+        TypeError: they are no list.
+        DeltaError: one is not there, or is there twice.
+    """
+    if isinstance(columns, str):
+        raise TypeError("Can't extract `str` to `Vec`")
+    for place, name in enumerate(columns or ()):
+        if name not in own and name not in extra:
+            valid = ", ".join((*own, *extra))
+            raise DeltaError(f"Schema error: No field named {name}.\nValid fields are {valid}.")
+        if name in columns[:place]:
+            raise DeltaError(
+                "Error during planning: Projections require unique expression names: "
+                f"{name!r} is named twice"
+            )
+
+
+def _changes_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     own = list(schema) if columns is None else [schema.field(name) for name in columns]
     return pa.schema(
         [
@@ -229,14 +274,6 @@ def _answer_schema(
     fields = [schema.field(name) for name in columns]
     typed = pa.schema([each.with_type(kinds.get(each.name, each.type)) for each in fields])
     return with_views(typed, inside=False)
-
-
-def _matching(
-    batches: Iterator[pa.RecordBatch], schema: pa.Schema, predicate: str
-) -> Iterator[pa.RecordBatch]:
-    node = bind_predicate(parse_expression(spark_sql(predicate)), from_arrow_schema(schema))
-    for batch in batches:
-        yield batch.filter(filter_mask(node, batch))
 
 
 def no_table_provider() -> NoReturn:
@@ -289,9 +326,13 @@ def compact_logs(table: RawDeltaTable, start: int, end: int) -> None:
 
     Raises:
         DeltaError: the range is empty, or is not there.
+        OverflowError: a version is negative.
     """
+    check_count(start)
+    check_count(end)
     if end <= start:
         raise DeltaError(
-            f"Invalid version range: end_version {end} must be greater than start_version {start}"
+            f"Generic DeltaTable error: Invalid version range: end_version {end} must be greater "
+            f"than start_version {start}"
         )
     sync.compact_log(table.handle, start_version=start, end_version=end)

@@ -12,11 +12,11 @@ from adelta.deltalake._actions import RemoveAction, added_file
 from adelta.deltalake._filters import where_of
 from adelta.deltalake._raw import moment_of
 from adelta.deltalake._sql import cast_to, plain_name, spark_sql
-from adelta.deltalake._util import check_count, check_text
+from adelta.deltalake._util import check_count, check_flag, check_text
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
-from adelta.deltalake.writer.modes import check_mode
+from adelta.deltalake.writer.modes import checked_mode
 from adelta.deltalake.writer.options import with_data_files
-from adelta.errors import InvalidOptionError, VersionNotFoundError
+from adelta.errors import InvalidOptionError, MissingDataFileError, VersionNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.expressions.sql import quote_text
 from adelta.kernel.table_properties import TableProperties
@@ -146,8 +146,9 @@ def restored(
     """What a restore did.
 
     Raises:
-        DeltaError: it is the latest version already, or there is none such.
+        DeltaError: it is the latest version already, there is none such, or its files are gone.
     """
+    check_flag(ignore_missing, downgrades)
     if isinstance(target, datetime):
         target = target.isoformat()
     if not isinstance(target, str | int) or (isinstance(target, int) and target < 0):
@@ -161,12 +162,15 @@ def restored(
             f"Generic error: Version to restore {version} should be less then last available "
             f"version {latest}."
         )
-    done = sync.restore(
-        table.committing(options),
-        version=version,
-        ignore_missing=ignore_missing,
-        protocol_downgrade_allowed=downgrades,
-    )
+    try:
+        done = sync.restore(
+            table.committing(options),
+            version=version,
+            ignore_missing=ignore_missing,
+            protocol_downgrade_allowed=downgrades,
+        )
+    except MissingDataFileError as error:
+        raise DeltaError(f"Generic error: Find missing file when restore: {error}") from error
     table.update_incremental()
     return {
         "numRemovedFile": done.num_removed_files,
@@ -195,6 +199,7 @@ def vacuumed(
     """
     if isinstance(retention_hours, str | float):
         check_count(retention_hours)
+    check_flag(dry_run, enforced, full)
     for version in keep_versions or ():
         check_count(version)
     if retention_hours is not None and retention_hours < 0:
@@ -224,7 +229,12 @@ def vacuumed(
 
 @raises_as_deltalake
 def repaired(table: RawDeltaTable, dry_run: bool, options: CommitOptions) -> dict[str, Any]:
-    """Which files are gone, and were taken out."""
+    """Which files are gone, and were taken out.
+
+    Raises:
+        TypeError: `dry_run` is neither true nor false.
+    """
+    check_flag(dry_run)
     done = sync.fsck(table.committing(options), dry_run=dry_run)
     if not dry_run:
         table.update_incremental()
@@ -246,7 +256,7 @@ def write_transaction(
     Raises:
         DeltaError: there is no such mode, or a file to remove is not live, or comes as well.
     """
-    check_mode(mode)
+    mode = checked_mode(mode)
     adds = [added_file(each) for each in actions if not isinstance(each, RemoveAction)]
     removes = [each for each in actions if isinstance(each, RemoveAction)]
     if removes and mode != "append":

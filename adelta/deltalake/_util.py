@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "check_count",
+    "check_flag",
     "check_text",
     "check_texts",
     "deprecate_positional_commit_args",
@@ -101,7 +102,22 @@ def check_text(*values: Any) -> None:
     """
     for value in values:
         if not isinstance(value, str):
-            raise TypeError(f"'{type(value).__name__}' object is not an instance of 'str'")
+            raise TypeError(f"{_called(value)} is not an instance of 'str'")
+
+
+def check_flag(*values: Any) -> None:
+    """Refuse what is neither true nor false.
+
+    Raises:
+        TypeError: a value is neither.
+    """
+    for value in values:
+        if not isinstance(value, bool):
+            raise TypeError(f"{_called(value)} is not an instance of 'bool'")
+
+
+def _called(value: Any) -> str:
+    return "'None'" if value is None else f"'{type(value).__name__}' object"
 
 
 def check_texts(mapping: Any) -> None:
@@ -111,18 +127,18 @@ def check_texts(mapping: Any) -> None:
         TypeError: it is none.
     """
     if not isinstance(mapping, Mapping):
-        raise TypeError(f"'{type(mapping).__name__}' object is not an instance of 'dict'")
+        raise TypeError(f"{_called(mapping)} is not an instance of 'dict'")
     check_text(*mapping, *mapping.values())
 
 
 def check_count(value: Any) -> None:
-    """Refuse a number below 0, and texts.
+    """Refuse a number below 0, texts, and moments.
 
     Raises:
         TypeError: it is a text or a fraction.
         OverflowError: it is negative.
     """
-    if isinstance(value, str | float):
+    if isinstance(value, str | float | date):
         raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer")
     if isinstance(value, int) and value < 0:
         raise OverflowError("can't convert negative int to unsigned")

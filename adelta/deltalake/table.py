@@ -553,7 +553,7 @@ class DeltaTable:
             {
                 "post_commithook_properties": post_commithook_properties,
                 "commit_properties": commit_properties,
-                "full": full or None,
+                "full": None if full is False else full,
                 "keep_versions": keep_versions,
             },
             ("post_commithook_properties", "commit_properties", "full", "keep_versions"),
@@ -564,7 +564,7 @@ class DeltaTable:
             dry_run,
             enforce_retention_duration,
             commit_options(taken["commit_properties"], taken["post_commithook_properties"]),
-            full=bool(taken["full"]),
+            full=taken["full"] or False,
             keep_versions=taken["keep_versions"],
         )
 

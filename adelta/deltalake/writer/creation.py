@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from adelta import sync
 from adelta.deltalake._protocol import NEW
+from adelta.deltalake._util import check_flag, check_text
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer.modes import (
     check_known_keys,
-    check_mode,
+    checked_mode,
     properties_of,
     split_properties,
 )
@@ -49,7 +50,9 @@ def create(
     Raises:
         DeltaError: there is a table, and the mode is ``error``; or there is no such mode.
     """
-    check_mode(mode)
+    mode = checked_mode(mode)
+    check_flag(knows_keys)
+    check_text(*(each for each in (name, description) if each is not None))
     properties = properties_of(configuration)
     if knows_keys:
         check_known_keys(properties)

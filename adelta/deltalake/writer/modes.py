@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from adelta.deltalake._util import check_text, check_texts
 from adelta.deltalake.exceptions import DeltaError, as_deltalake_errors
 from adelta.kernel.table_properties import PROTOCOL_KEYS, TableProperties
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 __all__ = [
     "check_known_keys",
-    "check_mode",
     "check_schema_mode",
+    "checked_mode",
     "properties_of",
     "split_properties",
 ]
@@ -23,19 +20,20 @@ _VERSIONS = dict(zip(PROTOCOL_KEYS, (tuple("123"), tuple("234567")), strict=True
 _MODES = ("append", "overwrite", "error", "ignore")
 
 
-def check_mode(mode: str) -> None:
-    """Refuse what is no mode.
+def checked_mode(mode: str) -> str:
+    """The mode in lower case.
 
     Raises:
         DeltaError: it is none.
         TypeError: it is no text.
     """
     check_text(mode)
-    if mode not in _MODES:
+    if mode.lower() not in _MODES:
         raise DeltaError(
             f"Generic DeltaTable error: Invalid save mode provided: {mode}, only these are "
             f"supported: {list(_MODES)}"
         )
+    return mode.lower()
 
 
 def check_schema_mode(schema_mode: str | None, mode: str) -> None:
@@ -59,6 +57,8 @@ def properties_of(configuration: Mapping[str, str | None] | None) -> dict[str, s
     Raises:
         TypeError: one is no text.
     """
+    if configuration is not None and not isinstance(configuration, Mapping):
+        check_texts(configuration)
     found = {key: value for key, value in (configuration or {}).items() if value is not None}
     check_texts(found)
     return found

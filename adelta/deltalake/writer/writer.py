@@ -15,8 +15,8 @@ from adelta.deltalake.writer._utils import try_get_table_and_table_uri
 from adelta.deltalake.writer.data import CastStream, delta_schema, fitted, reader_of
 from adelta.deltalake.writer.modes import (
     check_known_keys,
-    check_mode,
     check_schema_mode,
+    checked_mode,
     properties_of,
     split_properties,
 )
@@ -73,7 +73,7 @@ def write_deltalake(
     table, uri = try_get_table_and_table_uri(table_or_uri, storage_options)
     if table is not None and mode == "ignore":
         return
-    check_mode(mode)
+    mode = checked_mode(mode)  # type: ignore[assignment]  # it is one of them now
     check_schema_mode(schema_mode, mode)
     if target_file_size is not None and target_file_size < 0:
         raise OverflowError("can't convert negative int to unsigned")
