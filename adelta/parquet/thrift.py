@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 __all__ = [
     "BINARY",
     "BOOLEANS",
+    "FALSE",
     "I16",
     "I32",
     "I64",
     "LIST",
     "STRUCT",
+    "TRUE",
     "VARINT",
     "CompactReader",
     "ThriftError",

@@ -34,8 +34,7 @@ READ_AHEAD_BYTES = 256 * 1024 * 1024
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
 _OPEN_AHEAD_NEAR = 4  # likewise where that takes the time of decoding, and no other
-_OPENED_TOGETHER = 1024 * 1024  # bytes of small files nearby that one thread opens in one go,
-_MOST_TOGETHER = 8  # and how many of them
+_OPENED_TOGETHER = 1024 * 1024  # bytes of small files nearby that one thread opens in one go
 
 
 async def read_files(
@@ -53,13 +52,14 @@ async def read_files(
         SchemaMismatchError: a file's column cannot be converted to the table's type.
     """
     pieces = (Piece(file) for file in files)
-    read = read_pieces(roots, plan, pieces, read_ahead_bytes=read_ahead_bytes)
+    opener = Opener(roots, plan, joins=True)
+    read = _read(roots, plan, pieces, opener, read_ahead_bytes)
     async with aclosing(read) as tables:
         async for _, table in tables:
             yield table
 
 
-async def read_pieces(
+def read_pieces(
     roots: StoreRoots,
     plan: ScanPlan,
     pieces: Iterable[Piece] | AsyncIterator[Piece],
@@ -76,14 +76,23 @@ async def read_pieces(
         InvalidTableError: a file is damaged.
         SchemaMismatchError: a file's column cannot be converted to the table's type.
     """
+    return _read(roots, plan, pieces, Opener(roots, plan, skipping), read_ahead_bytes)
+
+
+async def _read(
+    roots: StoreRoots,
+    plan: ScanPlan,
+    pieces: Iterable[Piece] | AsyncIterator[Piece],
+    opener: Opener,
+    read_ahead_bytes: int,
+) -> AsyncGenerator[tuple[Piece, pa.Table], None]:
     limit = roots.store.concurrency
     near = provider_of(roots.store.uri).is_near
-    opener = Opener(roots, plan, skipping)
 
     async def units() -> AsyncIterator[Unit]:
         ahead = ReadAhead(
             opener.open_batch,
-            _in_batches(pieces, opener.opens_together),
+            _in_batches(pieces, opener.opens_together, opener.most_together),
             limit=_OPEN_AHEAD_NEAR if near else min(_OPEN_AHEAD, limit),
         )
         async with ahead as opened:
@@ -132,7 +141,9 @@ async def read_pieces(
 
 
 async def _in_batches(
-    pieces: Iterable[Piece] | AsyncIterator[Piece], size: Callable[[Piece], int]
+    pieces: Iterable[Piece] | AsyncIterator[Piece],
+    size: Callable[[Piece], int],
+    most_together: int,
 ) -> AsyncGenerator[list[Piece], None]:
     """The pieces in order, those with a `size` together: few at first, so that rows come soon."""
     batch: list[Piece] = []
@@ -142,7 +153,7 @@ async def _in_batches(
             nbytes = size(piece)
             if batch and (not nbytes or held + nbytes > _OPENED_TOGETHER or len(batch) == most):
                 yield batch
-                batch, held, most = [], 0, min(2 * most, _MOST_TOGETHER)
+                batch, held, most = [], 0, min(2 * most, most_together)
             batch.append(piece)
             held += nbytes
             if not nbytes:

@@ -15,9 +15,10 @@ from adelta.kernel.scan_plan import ScanPlan, file_column_indices, row_id_column
 from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.parquet.footer.fetch_footer import DEFAULT_TAIL
-from adelta.parquet.footer.layout import SelectedColumns
+from adelta.parquet.footer.layout import FileLayout, SelectedColumns
 from adelta.parquet.reader import ParquetFile
 from adelta.read.index_skipping import IndexSkipping
+from adelta.read.joined_files import JoinedFiles
 from adelta.read.row_group_skipping import RowGroupSkipping
 from adelta.read.unit_slices import UnitSlice, UnitSlices
 from adelta.read.units import Opened, Part, Piece, Unit
@@ -37,6 +38,8 @@ __all__ = ["Opener", "open_data_file"]
 _SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this size, decoded
 _HEAD = 24 * 1024 * 1024  # bytes of the first file, asked for before its footer is there
 _NOT_WORTH_A_LOOK = 1024 * 1024  # bytes of a file's rows that decode sooner than skipping decides
+_MOST_TOGETHER = 8  # small files nearby that one thread opens in one go,
+_MOST_JOINED = 64  # and where they may be decoded as one
 _DECODED_AT_ONCE = 32 * 1024 * 1024  # bytes of the units that are decoded where they are opened,
 _DECODED_OF_A_CACHE = 4 * 1024 * 1024  # and of those of a cache: files afar are opened far ahead
 
@@ -75,10 +78,17 @@ class Opener:
     So are files of one small row group that came along with its footer, predicate or not: to look
     whether it may be skipped takes longer. Of a store afar the first bytes of the first file are
     asked for with its footer, where all columns are wanted: that spares the first rows an answer's
-    way.
+    way. Where it `joins`, rows of small files of this machine come together, as those of the first.
     """
 
-    def __init__(self, roots: StoreRoots, plan: ScanPlan, skipping: Skipping | None = None) -> None:
+    def __init__(
+        self,
+        roots: StoreRoots,
+        plan: ScanPlan,
+        skipping: Skipping | None = None,
+        *,
+        joins: bool = False,
+    ) -> None:
         self._roots = roots
         self._plan = plan
         self._made = skipping
@@ -89,6 +99,13 @@ class Opener:
         self._decodes = plan.where is None and self._nearby
         all_afar = plan.where is None and plan.reads_all_columns and not self._local
         self._head = _HEAD if all_afar else 0
+        joins = joins and self._local and plan.where is None and plan.row_ids is None
+        self._joined = JoinedFiles(roots, plan, self._columns) if joins else None
+
+    @property
+    def most_together(self) -> int:
+        """How many files are opened in one go at most."""
+        return _MOST_TOGETHER if self._joined is None else _MOST_JOINED
 
     @cached_property
     def _skipping(self) -> RowGroupSkipping:
@@ -125,6 +142,15 @@ class Opener:
         return None
 
     def _open_here(self, pieces: Sequence[Piece]) -> list[tuple[Piece, list[Unit] | None]]:
+        if self._joined is None:
+            return self._each_here(pieces)
+        return [
+            each
+            for run, unit in self._joined.units(pieces)
+            for each in (self._each_here(run) if unit is None else [(run[0], [unit])])
+        ]
+
+    def _each_here(self, pieces: Sequence[Piece]) -> list[tuple[Piece, list[Unit] | None]]:
         found: list[tuple[Piece, list[Unit] | None]] = []
         held = 0
         for piece in pieces:
@@ -189,7 +215,7 @@ class Opener:
         self, piece: Piece, parquet: ParquetFile, *, whole: bool, decodes: bool
     ) -> tuple[_Chosen, list[Unit] | None]:
         """What is to be read of a file, which may be `whole`, and its units where rows came."""
-        columns = self._columns(self._plan, parquet)
+        columns = self._columns(self._plan, parquet.layout)
         if not (decodes or (whole and _is_small(parquet, columns))):
             return self._choose(piece, parquet, columns, skips=True), None
         chosen = self._choose(piece, parquet, columns, skips=False)
@@ -230,7 +256,7 @@ class Opener:
         deciding = None
         kept: Sequence[int] = range(parquet.layout.num_row_groups)
         if skips and self._plan.where is not None:
-            deciding = self._columns(self._plan.deciding, parquet)
+            deciding = self._columns(self._plan.deciding, parquet.layout)
             if len(deciding.leaves) == len(columns.leaves):
                 deciding = None
             kept = self._skipping.kept(piece.file, parquet)
@@ -245,16 +271,16 @@ class Opener:
         }
         return columns, deciding, groups
 
-    def _columns(self, plan: ScanPlan, parquet: ParquetFile) -> SelectedColumns:
+    def _columns(self, plan: ScanPlan, layout: FileLayout) -> SelectedColumns:
         """The plan's columns in the file: those of the file before where it has the same schema."""
-        schema = parquet.layout.schema
+        schema = layout.schema
         known = self._found.get(plan is self._plan)
         if known is not None and schema.equals(known[0], check_metadata=True):
             return known[1]
         found = file_column_indices(plan, schema)
         names = [schema.field(index).name for _, index in found if index is not None]
         names += row_id_columns(plan, schema)
-        selected = parquet.layout.select([(name,) for name in dict.fromkeys(names)])
+        selected = layout.select([(name,) for name in dict.fromkeys(names)])
         self._found[plan is self._plan] = schema, selected
         return selected
 

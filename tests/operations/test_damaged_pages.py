@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidTableError
-from adelta.operations import create_table, delete, update, write_table
+from adelta.operations import create_table, delete, optimize, update, write_table
 from adelta.table import open_table
 
 if TYPE_CHECKING:
@@ -72,3 +72,20 @@ async def test_a_scan_looks_at_checksums_where_it_is_asked_to(tmp_path: Path) ->
     assert (await snapshot.scan(["id"], verify_checksums=True).to_arrow()).num_rows == len(IDS)
     with pytest.raises(InvalidTableError, match="has other bytes than its checksum says"):
         await snapshot.scan(verify_checksums=True).to_arrow()
+
+
+async def test_one_damaged_page_among_many_small_files_is_named(tmp_path: Path) -> None:
+    """Small files are decoded together once their shape is known: in order, or one by one."""
+    table = await create_table(str(tmp_path), SCHEMA, properties=PLAIN)
+    for n in range(60):
+        await write_table(table, pa.table({"id": [n], "name": [f"name {n:04}"]}, SCHEMA))
+    files = {file for file in data_files(tmp_path) if b"name 0050" in file.read_bytes()}
+    (damaged,) = files
+    sound = damaged.read_bytes()
+    damaged.write_bytes(sound.replace(b"name 0050", b"name 0051", 1))
+    with pytest.raises(InvalidTableError, match=f"{damaged.name}.*has other bytes"):
+        await optimize(table)
+    damaged.write_bytes(sound)
+    assert (await optimize(table)).num_files_added == 1
+    rows = await (await table.snapshot()).scan().to_arrow()
+    assert rows["id"].to_pylist() == list(range(60))

@@ -26,6 +26,9 @@ from adelta.parquet.thrift import (
     VARINT,
     CompactReader,
     ThriftError,
+    encoded_integer,
+    field_header,
+    list_header,
     unsigned,
 )
 
@@ -50,6 +53,7 @@ _TYPE, _ENCODINGS, _PATH, _CODEC, _VALUES, _STATISTICS = 1, 2, 3, 4, 5, 12  # of
 _SIZES: Final = {6: "unfolded", 7: "stored", 9: "data", 11: "dictionary"}
 _OLD_BOUNDS, _NULLS, _HIGH, _LOW = (1, 2), 3, 5, 6  # of Statistics
 _BYTE_ARRAY: Final = 6  # of Type
+_LAST_ENCODING: Final = 62  # of which a bit tells; there are ten
 
 _NUMBER: Final = re.compile(VARINT, re.DOTALL)
 _LONG_LIST: Final = 0xF0 | STRUCT
@@ -68,12 +72,17 @@ class ChunkFacts(NamedTuple):
 
 
 class ChunkPlace(NamedTuple):
-    """Where a footer says that a chunk is, how many values it has, and bytes of its pages."""
+    """Where a footer says that a chunk is, how many values it has, and bytes of its pages.
+
+    `codec` is Parquet's number of it, `encodings` has a bit for each one that the footer names.
+    """
 
     start: int
     end: int
     num_values: int
     unfolded: int
+    codec: int
+    encodings: int
 
 
 class FooterFacts(NamedTuple):
@@ -122,6 +131,24 @@ class FooterShape:
         """Where it says that the chunks of each row group are; None where `read` is None."""
         found = self._read(footer, _Pattern.place)
         return None if found is None else found[1]
+
+    def whole(self, footer: bytes) -> tuple[int, list[ChunkPlace]] | None:
+        """The number of rows, and the places of all chunks, of a file of one row group.
+
+        None of another one, and where `read` is None.
+        """
+        found = self._read(footer, _Pattern.place)
+        if found is None or len(found[1]) != 1:
+            return None
+        rows, (chunks,) = found
+        return rows, chunks
+
+    def footer_of(self, rows: int, groups: Sequence[bytes]) -> bytes:
+        """The end of a file of so many rows in these row groups, and all else as here."""
+        count = list_header(STRUCT, len(groups))
+        head = (self._before, encoded_integer(rows), field_header(LIST, 1), count)
+        body = b"".join((*head, *groups, self._behind))
+        return body + len(body).to_bytes(4, "little") + b"PAR1"
 
     def _read(
         self, footer: bytes, take: Callable[[_Pattern, tuple[bytes, ...]], T]
@@ -227,6 +254,8 @@ class _Pattern:
     data: int = 0
     dictionary: int | None = None
     is_known: bool = False
+    codec: int = 0
+    encodings: int = 0
 
     def match(self, data: bytes, at: int) -> tuple[tuple[bytes, ...], int] | None:
         """What the steps find at a place, and where that ends; None where it has another form."""
@@ -266,7 +295,8 @@ class _Pattern:
             dictionary = _number(found[self.dictionary])
             start = dictionary if 0 < dictionary < start else start
         end = start + _number(found[self.stored])
-        return ChunkPlace(start, end, _number(found[self.values]), _number(found[self.unfolded]))
+        values, unfolded = _number(found[self.values]), _number(found[self.unfolded])
+        return ChunkPlace(start, end, values, unfolded, self.codec, self.encodings)
 
 
 def _first(
@@ -291,6 +321,7 @@ class _PatternWriter:
         self._groups = 0
         self._steps: list[tuple[bytes, bytes, bool]] = []
         self._places: dict[str, int] = {}
+        self._codec = self._encodings = 0
 
     def pattern(self, chunk: Any) -> _Pattern:
         """The pattern, of which that counts that Arrow's `chunk` has too; None is no chunk."""
@@ -317,6 +348,8 @@ class _PatternWriter:
             self._places["data"],
             place("dictionary"),
             is_known=found is not None,
+            codec=self._codec,
+            encodings=self._encodings,
         )
 
     # ------------------------------------------------------------------------------ structures
@@ -352,9 +385,14 @@ class _PatternWriter:
                 start = self._reader.position
                 self._reader.skip(kind)
                 self._step(self._data[start : self._reader.position])
-            elif field in (_ENCODINGS, _CODEC):  # Arrow knows those that it has read
+            elif field == _ENCODINGS and kind == LIST:  # Arrow knows those that it has read
                 start = self._reader.position
-                self._reader.skip(kind)
+                for _ in range(self._reader.list_of(I32)):
+                    self._encodings |= 1 << max(0, min(self._reader.integer(), _LAST_ENCODING))
+                self._literal(start)
+            elif field == _CODEC and kind == I32:
+                start = self._reader.position
+                self._codec = self._reader.integer()
                 self._literal(start)
             elif field == _VALUES and kind == I64:
                 self._integer("values")

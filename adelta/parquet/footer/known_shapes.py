@@ -9,7 +9,7 @@ same in all of them; where a chunk is is held to the object's size here, as Arro
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.parquet.footer.chunk_ranges import ChunkLayout, chunk_layouts, decoded_bytes
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from adelta.parquet.footer.columns import ColumnTree
-    from adelta.parquet.footer.footer_shape import FooterShape
+    from adelta.parquet.footer.footer_shape import ChunkPlace, FooterShape
 
-__all__ = ["forget_shapes", "known_chunks"]
+__all__ = ["KnownShape", "WholeFile", "forget_shapes", "known_chunks", "known_file"]
 
 _LONGEST_FOOTER = 64 * 1024  # bytes of footers that are taken as a whole
 _MOST_CHUNKS = 256
@@ -30,7 +30,32 @@ _LARGEST_OBJECT = 2 * 1024 * 1024  # bytes: of others decoding takes so long tha
 _LESSON_EACH = 8  # files of unknown shape; a shape costs as much as some of them
 _LAST_LESSON = 64  # such files, after which a schema's footers are taken to be all different
 _KINDS = 8
+_ARROW = "parquet-cpp-arrow"
 _SHAPES = 4  # of a kind
+
+
+class KnownShape(NamedTuple):
+    """A shape of footers, learnt of files that Arrow found sound.
+
+    Attributes:
+        shape: what the footers have in common.
+        types: the physical type of each leaf, and the length of values of a fixed one.
+        is_flat: whether no leaf has lists, so that each has a value a row.
+        names_encodings: whether the writer names all encodings of a chunk.
+    """
+
+    shape: FooterShape
+    types: tuple[tuple[str, int], ...]
+    is_flat: bool
+    names_encodings: bool
+
+
+class WholeFile(NamedTuple):
+    """A file of one row group, by its footer: how many rows it has, and where each leaf's are."""
+
+    known: KnownShape
+    rows: int
+    chunks: list[ChunkPlace]
 
 
 class _Kind:
@@ -39,7 +64,7 @@ class _Kind:
     def __init__(self, tree: ColumnTree) -> None:
         self.tree = tree
         self.unknown = 0
-        self.shapes: tuple[tuple[FooterShape, tuple[tuple[str, int], ...]], ...] = ()
+        self.shapes: tuple[KnownShape, ...] = ()
 
 
 _kinds: list[_Kind] = []
@@ -66,7 +91,7 @@ def known_chunks(
         return None
     data, kind = bytes(footer), _kind_of(tree)
     for known in kind.shapes:
-        found = _by_shape(*known, data, size)
+        found = _by_shape(known, data, size)
         if found is not None:
             if kind.shapes[0] is not known:
                 with _lock:  # the last ones give way to new ones
@@ -77,6 +102,22 @@ def known_chunks(
         kind.unknown += 1
         learns = not kind.unknown % _LESSON_EACH and kind.unknown <= _LAST_LESSON
     return _learnt(kind, path, size, metadata, data) if learns else None
+
+
+def known_file(footer: bytes, footer_start: int) -> WholeFile | None:
+    """A file of one row group by its footer, with the eight bytes behind it. CPU-heavy.
+
+    None where Arrow has to judge it, or where its chunks are not in front of `footer_start`.
+    """
+    for kind in _kinds[:]:
+        for known in kind.shapes:
+            found = known.shape.whole(footer)
+            if found is None:
+                continue
+            rows, chunks = found
+            inside = all(4 <= place.start <= place.end <= footer_start for place in chunks)
+            return WholeFile(known, rows, chunks) if inside else None
+    return None
 
 
 def forget_shapes() -> None:
@@ -101,17 +142,17 @@ def _kind_of(tree: ColumnTree) -> _Kind:
 
 
 def _by_shape(
-    shape: FooterShape, types: tuple[tuple[str, int], ...], footer: bytes, size: int
+    known: KnownShape, footer: bytes, size: int
 ) -> dict[tuple[int, int], ChunkLayout] | None:
-    groups = shape.places(footer)
+    groups = known.shape.places(footer)
     if groups is None:
         return None
     found: dict[tuple[int, int], ChunkLayout] = {}
     for number, chunks in enumerate(groups):
-        for leaf, (start, end, values, unfolded) in enumerate(chunks):
+        for leaf, (start, end, values, unfolded, *_) in enumerate(chunks):
             if end > size:
                 return None
-            kind, length = types[leaf]
+            kind, length = known.types[leaf]
             bytes_of = decoded_bytes(kind, length, unfolded, values)
             found[number, leaf] = ChunkLayout((start, end), kind, bytes_of)
     return found
@@ -126,16 +167,19 @@ def _learnt(
     leaves = range(kind.tree.num_leaves)
     try:
         judged = chunk_layouts(path, size, metadata, range(metadata.num_row_groups), leaves)
-        known = next((shape for shape, _ in kind.shapes if shape.is_of(footer)), None)
-        shape = (known or FooterShape(footer, len(leaves))).learn(footer, metadata)
+        before = next((each for each in kind.shapes if each.shape.is_of(footer)), None)
+        shape = FooterShape(footer, len(leaves)) if before is None else before.shape
+        shape = shape.learn(footer, metadata)
     except (InvalidTableError, UnsupportedFeatureError, ThriftError):
         return None
     schema: Any = metadata.schema
     columns = [schema.column(leaf) for leaf in leaves]
     types = tuple((column.physical_type, column.length or 0) for column in columns)
-    if _by_shape(shape, types, footer, size) != judged:
+    is_flat = all(not column.max_repetition_level for column in columns)
+    known = KnownShape(shape, types, is_flat, (metadata.created_by or "").startswith(_ARROW))
+    if _by_shape(known, footer, size) != judged:
         return judged
     with _lock:
-        others = [each for each in kind.shapes if each[0] is not known]
-        kind.shapes = ((shape, types), *others)[:_SHAPES]
+        others = [each for each in kind.shapes if each is not before]
+        kind.shapes = (known, *others)[:_SHAPES]
     return judged

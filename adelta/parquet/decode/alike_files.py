@@ -1,0 +1,221 @@
+"""Small files with footers alike, decoded together: as the row groups of one file.
+
+To have Arrow open a small file takes longer than to decode it, and so does to look at its pages one
+by one. So the bytes of many are laid one behind the other, and one footer is made that says where
+their chunks are now. The files are to be whole, of one row group each, without lists, and their
+pages are held to the same as those of files that are read by themselves; what does not pass is left
+to `ParquetFile`, which says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from adelta._memory import lasting_pool
+from adelta.errors import InvalidTableError, UnsupportedFeatureError
+from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
+from adelta.parquet.faults import reading
+from adelta.parquet.footer.chunk_ranges import decoded_bytes
+from adelta.parquet.footer.fetch_footer import footer_within
+from adelta.parquet.footer.known_shapes import KnownShape, known_file
+from adelta.parquet.footer.layout import FileLayout, SelectedColumns
+from adelta.parquet.guard.usual_pages import HEADER_ROOM, Chunks, usual_pages
+from adelta.parquet.thrift import (
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    encoded_binary,
+    encoded_integer,
+    field_header,
+    list_header,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from adelta.parquet.footer.footer_shape import ChunkPlace
+    from adelta.storage.object_store import SuffixRead
+
+__all__ = ["AlikeFile", "alike_file", "decode_alike", "pages_are_usual"]
+
+Numbers: TypeAlias = Any
+"""An array of NumPy, of a type that is known at run time only."""
+
+_NUMBER_BYTES: Final = 5  # of a number in the footer that is made, which may be of 34 bits
+_TYPES: Final = (
+    "BOOLEAN",
+    "INT32",
+    "INT64",
+    "INT96",
+    "FLOAT",
+    "DOUBLE",
+    "BYTE_ARRAY",
+    "FIXED_LEN_BYTE_ARRAY",
+)
+_ENCODINGS: Final = (0, 3, 8)  # what a chunk says of them is not looked at
+_TEXTS: Final = "BYTE_ARRAY"
+_ANY_ENCODING: Final = -1  # has all bits
+
+
+class AlikeFile(NamedTuple):
+    """A whole file of one row group, by a footer of a known shape.
+
+    `decoded_bytes` is the memory that its columns take, but for texts that a dictionary repeats.
+    """
+
+    data: bytes
+    known: KnownShape
+    rows: int
+    chunks: list[ChunkPlace]
+    decoded_bytes: int
+
+    @property
+    def kind(self) -> tuple[int, tuple[int, ...]]:
+        """What those have in common that can be decoded together."""
+        return id(self.known), tuple(chunk.codec for chunk in self.chunks)
+
+
+def alike_file(path: str, read: SuffixRead) -> AlikeFile | None:
+    """The file of which `read` is all; None where it has to be read by itself. CPU-heavy.
+
+    Raises:
+        InvalidTableError: the object is no Parquet, is cut short, or is encrypted.
+    """
+    if len(read.data) != read.object_size:
+        return None
+    fetched = footer_within(path, read)
+    if fetched is None:
+        return None
+    found = known_file(bytes(fetched.footer), read.object_size - len(fetched.footer))
+    if found is None or not found.known.is_flat or not found.rows:
+        return None
+    if any(chunk.num_values != found.rows for chunk in found.chunks):
+        return None
+    size = sum(
+        decoded_bytes(*kind, chunk.unfolded, chunk.num_values)
+        for kind, chunk in zip(found.known.types, found.chunks, strict=True)
+    )
+    return AlikeFile(read.data, found.known, found.rows, found.chunks, size)
+
+
+def pages_are_usual(files: Sequence[AlikeFile]) -> list[int | None]:
+    """The most bytes that each file's columns may come to; None of one to be read by itself.
+
+    The pages of the others are as they were written, and as the footers say. CPU-heavy.
+    """
+    leaves = len(files[0].chunks)
+    table = _chunks(files)
+    is_text = np.array([kind == _TEXTS for kind, _ in files[0].known.types], np.bool_)
+    start, end, values, unfolded, _, encodings = table.T
+    if not files[0].known.names_encodings:
+        encodings = np.full(len(encodings), _ANY_ENCODING)
+    data = b"".join([*(file.data for file in files), bytes(HEADER_ROOM)])
+    good, texts = usual_pages(data, Chunks(start, end, values, unfolded, encodings))
+    whole = good.reshape(-1, leaves).all(axis=1).tolist()
+    repeated = (texts.reshape(-1, leaves) * is_text).sum(axis=1).tolist()
+    return [
+        file.decoded_bytes + most if is_whole else None
+        for file, most, is_whole in zip(files, repeated, whole, strict=True)
+    ]
+
+
+def decode_alike(
+    files: Sequence[AlikeFile], select: Callable[[FileLayout], SelectedColumns]
+) -> tuple[FileLayout, SelectedColumns, pa.Table] | None:
+    """The rows of files of one kind, whose pages are usual, in their order, of selected columns.
+
+    The layout is that of a file that has them all. None where Arrow does not make of them what
+    their footers say: then one is damaged. CPU-heavy.
+    """
+    rows = sum(file.rows for file in files)
+    path = f"{len(files)} small files"
+    try:
+        layout, columns, source = _as_one(path, files, rows, select)
+        if not columns.leaves:
+            return None
+        reader = open_arrow_reader(path, source, layout.metadata, pool=lasting_pool())
+        groups = list(range(len(files)))
+        with reading(path):
+            table = reader.read_row_groups(
+                groups, column_indices=list(columns.leaves), use_threads=False
+            )
+    except (InvalidTableError, UnsupportedFeatureError):
+        return None
+    if table.num_rows != rows:
+        return None
+    order = columns.order
+    return layout, columns, table if order is None else table.select(list(order))
+
+
+# ------------------------------------------------------------------------------------- one of many
+
+
+def _chunks(files: Sequence[AlikeFile]) -> Numbers:
+    """What the footers say of all chunks, file by file, as if the files were one."""
+    table = np.array([file.chunks for file in files], np.int64)
+    sizes = np.array([len(file.data) for file in files], np.int64)
+    table[:, :, :2] += (np.cumsum(sizes) - sizes)[:, None, None]
+    return table.reshape(-1, table.shape[2])
+
+
+def _as_one(
+    path: str,
+    files: Sequence[AlikeFile],
+    rows: int,
+    select: Callable[[FileLayout], SelectedColumns],
+) -> tuple[FileLayout, SelectedColumns, pa.NativeFile]:
+    known = files[0].known
+    template, places = _template(known, [chunk.codec for chunk in files[0].chunks])
+    start, end, values, unfolded, *_ = _chunks(files).T
+    shape = (len(files), -1)
+    numbers = np.concatenate(
+        [
+            np.stack([values, unfolded, end - start, start], axis=1).reshape(shape),
+            unfolded.reshape(shape).sum(axis=1, keepdims=True),
+            np.array([[file.rows] for file in files], np.int64),
+        ],
+        axis=1,
+    )
+    groups = np.tile(np.frombuffer(template, np.uint8), (len(files), 1))
+    for byte in range(_NUMBER_BYTES):
+        more = 0x80 if byte < _NUMBER_BYTES - 1 else 0
+        groups[:, places + byte] = (numbers << 1 >> 7 * byte & 0x7F) | more
+    footer = known.shape.footer_of(rows, [group.tobytes() for group in groups])
+    metadata = open_footer(path, memoryview(footer))
+    data = b"".join(file.data for file in files)
+    with reading(path):
+        schema = metadata.schema_arrow
+    layout = FileLayout.of(path, len(data), metadata.metadata, schema)
+    return layout, select(layout), pa.BufferReader(data)
+
+
+def _template(known: KnownShape, codecs: Sequence[int]) -> tuple[bytes, Numbers]:
+    """A row group without its numbers, and where these are: four a leaf, bytes, and rows."""
+    out = bytearray(field_header(LIST, 1) + list_header(STRUCT, len(codecs)))
+    places: list[int] = []
+
+    def number(step: int) -> None:
+        out.extend(field_header(I64, step))
+        places.append(len(out))
+        out.extend(bytes(_NUMBER_BYTES))
+
+    encodings = list_header(I32, len(_ENCODINGS)) + b"".join(map(encoded_integer, _ENCODINGS))
+    for (kind, _), codec in zip(known.types, codecs, strict=True):
+        out += field_header(I64, 2) + encoded_integer(0)  # where this is stored once more: nowhere
+        out += field_header(STRUCT, 1)
+        out += field_header(I32, 1) + encoded_integer(_TYPES.index(kind))
+        out += field_header(LIST, 1) + encodings
+        out += field_header(LIST, 1) + list_header(BINARY, 1) + encoded_binary(b"")  # its name
+        out += field_header(I32, 1) + encoded_integer(codec)
+        for step in (1, 1, 1, 2):  # values, bytes of pages, as they are stored, and where
+            number(step)
+        out += bytes(2)
+    number(1)
+    number(1)
+    out += bytes(1)
+    return bytes(out), np.array(places)
