@@ -211,22 +211,24 @@ def _read_page(body: bytes, what: str, start: int, whole: str, after: str) -> tu
         document = ET.fromstring(body.removeprefix(b"\xef\xbb\xbf").strip())
         for blob in document.iterfind("Blobs/Blob"):
             name = _name_of(blob)
-            said = {each.tag: each.text or "" for each in blob.iterfind("Properties/*")}
+            said = blob.find("Properties")
+            if said is None:
+                raise LookupError(f"{name!r} has no properties")
             if not name.startswith(whole):
                 raise StorageError(f"{what} has the name {name!r}, which was not asked for")
-            kind = said.get("ResourceType")
+            kind = said.findtext("ResourceType")
             hierarchical = hierarchical or kind is not None
             path = name[start:]
             if kind == "directory" or not path or path[-1] == "/":
                 continue
             if path.encode() <= after.encode():
                 continue
-            tag = said.get("Etag", "").strip('"')
+            tag = said.findtext("Etag", "").strip('"')
             objects.append(
                 ObjectMeta(
                     path,
-                    int(said["Content-Length"]),
-                    http_time_ms(said["Last-Modified"]),
+                    int(said.findtext("Content-Length", "")),
+                    http_time_ms(said.findtext("Last-Modified", "")),
                     f'"{tag}"' if tag else None,
                 )
             )
