@@ -115,7 +115,9 @@ class Lake(Handle[_AsyncLake]):
 
         The first one tells of all tables that are there. A table costs one request, a few more
         where it is gone or its log was cleaned up, a folder that is none two, and tables that a
-        commit owner or a catalog decides on cost what their handles need. What one table fails
+        commit owner or a catalog decides on cost what their handles need. Of an owner that keeps
+        commits to itself, so that no file in the log shows that there is one, they are told when it
+        has published them. What one table fails
         with is told of it, at each refresh, and does not end the rest. Calls at one moment share
         one look, and each is told everything that is new since the last refresh that had ended
         when it was called; one that is cancelled loses nothing that the next one would tell.
