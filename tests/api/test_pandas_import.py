@@ -22,7 +22,7 @@ pytest.importorskip("pandas")
 
 ROOT = Path(__file__).parents[2]
 CHILD = """
-import asyncio, importlib.machinery, sys, threading
+import asyncio, importlib.machinery, shutil, sys, threading
 
 class Watch(importlib.machinery.PathFinder):
     imported_by = []
@@ -97,6 +97,12 @@ WRITE = {
     "optimize": "await adelta.optimize(table)",
     "sort": "await adelta.optimize(table, zorder_by=['id', 'p'])",
     "vacuum": "await adelta.vacuum(table)",
+    "convert": """
+        plain = sys.argv[1] + "/plain"
+        await adelta.write_table(plain, rows)
+        shutil.rmtree(plain + "/_delta_log")
+        await adelta.convert(plain)
+    """,
     "restore": "await adelta.restore(table, version=0)",
 }
 MERGE = """

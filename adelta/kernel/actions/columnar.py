@@ -152,7 +152,8 @@ def _maps(values: Values) -> Values:
     if values.null_count or any(column.null_count for column in columns):
         raise _Unknown  # a key without a value, or no key
     rows, width = len(values), len(names)
-    offsets = arrow.arange(0, rows * width + 1, width) if width else arrow.repeat(0, rows + 1)
+    none = scalar_of(0, pa.int64())
+    offsets = arrow.arange(0, rows * width + 1, width) if width else arrow.repeat(none, rows + 1)
     keys, items = _repeated(names, rows), _alternating(columns, rows)
     return arrow.MapArray.from_arrays(offsets.cast(pa.int32()), keys, items, type=STRING_MAP)
 
@@ -170,9 +171,10 @@ def _alternating(columns: Sequence[Values], rows: int) -> Values:
     if not columns:
         return array_of([], pa.string())
     places = arrow.arange(0, rows * len(columns))
-    row = pc.divide(places, len(columns))
-    column = pc.subtract(places, pc.multiply(row, len(columns)))
-    return arrow.concat_arrays(list(columns)).take(pc.add(pc.multiply(column, rows), row))
+    width, height = (scalar_of(count, pa.int64()) for count in (len(columns), rows))
+    row = pc.divide(places, width)
+    column = pc.subtract(places, pc.multiply(row, width))
+    return arrow.concat_arrays(list(columns)).take(pc.add(pc.multiply(column, height), row))
 
 
 def _nulls(rows: int, kind: pa.DataType) -> Values:
