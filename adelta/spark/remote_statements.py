@@ -27,7 +27,7 @@ from adelta.spark.staged_rows import staged_rows
 from adelta.spark.table_creation import TableWish, create_as_wished
 from adelta.spark.table_names import add_name, drop_name, find_table
 from adelta.sql.execute.definition import field_of, layout_of
-from adelta.sql.execute.rows import target_columns
+from adelta.sql.execute.rows import overwrites_dynamically, replaced_rows, target_columns
 from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
 from adelta.sql.session import Session
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from adelta.spark.dataframes import WriteMode
-    from adelta.sql.statements import CreateClone, CreateTable, Insert, Merge
+    from adelta.sql.statements import CreateClone, CreateTable, Insert, Merge, Vacuum
 
 __all__ = [
     "query_frame",
@@ -50,6 +50,7 @@ __all__ = [
     "run_insert",
     "run_merge",
     "run_query",
+    "run_vacuum",
     "source_of",
 ]
 
@@ -118,12 +119,13 @@ def run_insert(spark: SparkSession, statement: Insert, session: Session) -> Data
         if node is not None:
             rows = rows.withColumn(name, f.expr(to_sql(node)))
     said: dict[str, Any] = {}
-    if statement.replace_where is not None:
-        last = statement.table.parts[-1] if statement.table.parts else None
-        where = session.condition(statement.replace_where.node, schema, last)
+    if statement.evolves_schema:
+        said["mergeSchema"] = True
+    if (where := replaced_rows(statement, schema, session)) is not None:
         said["replaceWhere"] = to_sql(where)
     elif statement.overwrite:
-        said["partitionOverwriteMode"] = "dynamic" if statement.partition else "static"
+        dynamic = overwrites_dynamically(statement, session)
+        said["partitionOverwriteMode"] = "dynamic" if dynamic else "static"
     mode: WriteMode = "overwrite" if statement.overwrite else "append"
     write(rows, uri, mode=mode, storage_options=options, **said)
     return frame(spark, table_of(NOTHING))
@@ -137,6 +139,22 @@ def source_of(spark: SparkSession, statement: Merge, zone: str) -> tuple[DataFra
     found = _rows_of(spark, TableReference(source, statement.source_as_of, 0, 0), zone)
     rows = spark.table(quoted(source.parts)) if found is None else found
     return rows, alias or (source.parts[-1] if source.parts else None)
+
+
+def run_vacuum(spark: SparkSession, statement: Vacuum, session: Session) -> DataFrame:
+    """Delete files that are not needed; the list of those that there are may be Spark's."""
+    source = statement.inventory
+    if isinstance(source, Query):
+        rows = query_frame(spark, source, session.zone)
+    elif source is not None:
+        found = _rows_of(spark, TableReference(source, None, 0, 0), session.zone)
+        rows = spark.table(quoted(source.parts)) if found is None else found
+    else:
+        return frame(spark, call(run_statement, statement, session))
+    listed = replace(session, tables={"inventory": rows.toArrow()})
+    return frame(
+        spark, call(run_statement, replace(statement, inventory=TableName(("inventory",))), listed)
+    )
 
 
 def run_merge(spark: SparkSession, statement: Merge, session: Session) -> DataFrame:

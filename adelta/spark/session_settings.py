@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = [
     "checks_retention",
     "merges_schemas",
+    "overwrites_dynamically",
     "session_zone",
     "with_default_properties",
     "write_settings",
@@ -21,6 +22,7 @@ _DELTA = "spark.databricks.delta."
 _PROPERTY_DEFAULTS = f"{_DELTA}properties.defaults."
 _AUTO_MERGE = f"{_DELTA}schema.autoMerge.enabled"
 _RETENTION_CHECK = f"{_DELTA}retentionDurationCheck.enabled"
+_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 _ZONE = "spark.sql.session.timeZone"
 _FOR_ALL_WRITES = {
     "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
@@ -39,6 +41,11 @@ def session_zone(spark: SparkSession) -> str:
 def merges_schemas(spark: SparkSession) -> bool:
     """Whether a merge takes in new columns without being told to."""
     return (spark.conf.get(_AUTO_MERGE, None) or "").lower() == "true"
+
+
+def overwrites_dynamically(spark: SparkSession) -> bool:
+    """Whether an overwrite takes the place of those partitions alone that it has rows of."""
+    return (spark.conf.get(_OVERWRITE, None) or "static").lower() == "dynamic"
 
 
 def checks_retention(spark: SparkSession) -> bool:

@@ -10,7 +10,7 @@ from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.options import absolute_uri
-from adelta.spark.session_settings import checks_retention
+from adelta.spark.session_settings import checks_retention, overwrites_dynamically
 from adelta.spark.table_names import location_of
 from adelta.spark.task_executor import SparkTaskExecutor
 from adelta.spark.types import to_spark_schema
@@ -49,6 +49,7 @@ def cluster_session(spark: SparkSession, uri: str, zone: str) -> Session:
         zone=zone,
         executors=partial(SparkTaskExecutor, spark),
         enforce_retention=checks_retention(spark),
+        dynamic_overwrite=overwrites_dynamically(spark),
     )
 
 

@@ -29,6 +29,7 @@ from adelta.spark.remote_statements import (
     run_insert,
     run_merge,
     run_query,
+    run_vacuum,
 )
 from adelta.spark.session import ensure_registered
 from adelta.spark.session_settings import session_zone
@@ -48,6 +49,7 @@ from adelta.sql.statements import (
     Insert,
     Merge,
     Query,
+    Vacuum,
 )
 from adelta.sync._portal import call
 
@@ -234,4 +236,6 @@ def _run(
         return run_insert(spark, statement, session)
     if isinstance(statement, Merge):
         return run_merge(spark, statement, session)
+    if isinstance(statement, Vacuum):
+        return run_vacuum(spark, statement, session)
     return frame(spark, call(run_statement, statement, session))

@@ -49,6 +49,8 @@ class Session:
         executors: makes what carries out the tasks of operations on a table that is given by its
             address, with the options that it is opened by; None is this process.
         enforce_retention: whether VACUUM has to keep files for as long as the table says.
+        dynamic_overwrite: whether INSERT OVERWRITE takes the place of those partitions alone that
+            it has rows of; None where that is so if it names partitions and no values for them.
     """
 
     tables: NamedTables = field(default_factory=dict)
@@ -58,6 +60,7 @@ class Session:
     now: datetime = field(default_factory=_clock.moment)
     executors: Executors | None = None
     enforce_retention: bool = True
+    dynamic_overwrite: bool | None = None
 
     def meant(self, name: TableName) -> TableOrAddress | ArrowStream:
         """What a name means.

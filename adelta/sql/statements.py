@@ -184,7 +184,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """``INSERT INTO`` and ``INSERT OVERWRITE``, of `VALUES` or a query.
+    """``INSERT [WITH SCHEMA EVOLUTION] INTO`` and ``OVERWRITE``, of `VALUES` or a query.
 
     `columns` are those that the rows have values for, in order; None is all. `partition` are the
     constants of ``PARTITION (…)``, of which None is a partition that the rows say themselves.
@@ -197,6 +197,7 @@ class Insert:
     by_name: bool = False
     replace_where: Expression | None = None
     partition: tuple[tuple[str, Node | None], ...] = ()
+    evolves_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)

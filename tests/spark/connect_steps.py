@@ -205,13 +205,24 @@ def step_statements_are_run_on_tables_by_path(spark, path):
         (2, 2),
         (4, 3),
     ]
+    insert = f"INSERT OVERWRITE {table} PARTITION (p) (id, p)"
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    sql(f"{insert} VALUES (4, 3)")
+    assert sql(f"SELECT count(*) FROM {table}") == [(3,)]
+    spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    sql(f"INSERT INTO {table} TABLE {table}")
+    sql(f"INSERT OVERWRITE {table} PARTITION (p = 1) (id) SELECT 1 WHERE false")
+    assert sql(f"SELECT count(*) FROM {table}") == [(4,)]
+    sql(f"{insert} SELECT 5, 5")
+    assert sql(f"SELECT id FROM {table}") == [(5,)]
+    sql(f"RESTORE {table} TO VERSION AS OF 3")
     assert sql(f"UPDATE {table} SET id = id * 10 WHERE at < '2024-01-01 01:00:00'") == [(1,)]
     assert sql(f"DELETE FROM {table} WHERE at = TIMESTAMP '2024-01-01T05:30:00Z'") == [(1,)]
     assert sql(f"SELECT count(*) FROM {table} VERSION AS OF 1 JOIN numbers") == [(4,)]
     sql(f"ALTER TABLE {table} ADD COLUMN note STRING COMMENT 'c'")
     assert sql(f"DESCRIBE {table}")[-1] == ("p", "int", None)
     [entry, *_] = sql(f"DESCRIBE HISTORY {table} LIMIT 1")
-    assert (entry[0], entry[4]) == (6, "ADD COLUMNS")
+    assert (entry[0], entry[4]) == (11, "ADD COLUMNS")
     query = f"SELECT '{{' AS x, t.id FROM {table} t, numbers"
     sql(f"CREATE OR REPLACE TABLE {table} USING adelta AS {query}")
     assert adelta.spark.sql(spark, f"TABLE {table}").columns == ["x", "id"]
@@ -220,6 +231,11 @@ def step_statements_are_run_on_tables_by_path(spark, path):
     assert sql(text) == [(1, 0, 0, 1)]
     raises(AnalysisException, "Syntax error", lambda: sql(f"UPDATE  {table} SET x 1"))
     raises(AnalysisException, "end of the", lambda: sql(f"DESCRIBE HISTORY {table} LIMITED 1"))
+    listed = f"SELECT 'file:{path}/gone.parquet' AS path, 1L AS length, false AS isDir,"
+    listed += " 0L AS modificationTime"
+    spark.sql(listed).createOrReplaceTempView("listed")
+    for inventory in ("listed", "(SELECT * FROM listed)"):
+        assert len(sql(f"VACUUM {table} USING INVENTORY {inventory} DRY RUN")) == 1
 
 
 def step_statements_are_run_on_tables_by_name(spark, path):

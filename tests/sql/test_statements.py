@@ -112,17 +112,21 @@ async def test_rows_are_overwritten_whole_by_partition_and_by_condition(run):
     await run("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     await run("INSERT OVERWRITE t PARTITION (p = 'b') VALUES (20)")
     assert await run("SELECT id FROM t ORDER BY 1") == [{"id": 1}, {"id": 3}, {"id": 20}]
+    await run("INSERT OVERWRITE t PARTITION (p = 'c') SELECT id FROM updates WHERE false")
+    assert await run("SELECT id FROM t ORDER BY 1") == [{"id": 1}, {"id": 20}]
     await run("INSERT INTO t REPLACE WHERE p >= 'b' SELECT id, 'd' FROM updates")
     assert await run("SELECT id FROM t ORDER BY 1") == [{"id": 1}, {"id": 1}, {"id": 9}]
     await run("INSERT INTO t BY NAME SELECT 'z' AS p, 5 AS id")
     await run("INSERT OVERWRITE t SELECT id + 1, p FROM t WHERE p = 'z'")
     assert await run("SELECT * FROM t") == [{"id": 6, "p": "z"}]
-    with pytest.raises(SchemaMismatchError, match="1 columns of rows are to go into 2"):
+    await run("INSERT WITH SCHEMA EVOLUTION INTO t BY NAME SELECT 'z' AS p, 7 AS id, 1 AS n")
+    assert await run("SELECT * FROM t WHERE n = 1") == [{"id": 7, "p": "z", "n": 1}]
+    with pytest.raises(SchemaMismatchError, match="1 columns of rows are to go into 3"):
         await run("INSERT INTO t SELECT 1")
     with pytest.raises(InvalidStatementError, match="row 2 of VALUES has 1 values"):
-        await run("INSERT INTO t VALUES (1, 'a'), (2)")
+        await run("INSERT INTO t (id, p) VALUES (1, 'a'), (2)")
     with pytest.raises(SchemaMismatchError):
-        await run("INSERT INTO t VALUES ('one', 'a')")
+        await run("INSERT INTO t (id, p) VALUES ('one', 'a')")
 
 
 async def test_rows_made_of_the_table_that_they_replace_are_not_put_upon_a_later_one(

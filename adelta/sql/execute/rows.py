@@ -10,6 +10,7 @@ import pyarrow as pa
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.nodes import Column
+from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.sql import to_sql
 from adelta.operations.delete import delete
 from adelta.operations.update import update
@@ -32,7 +33,15 @@ if TYPE_CHECKING:
     from adelta.sql.statements import Delete, Insert, TruncateTable, Update
     from adelta.write.batches import Data
 
-__all__ = ["run_delete", "run_insert", "run_truncate", "run_update", "target_columns"]
+__all__ = [
+    "overwrites_dynamically",
+    "replaced_rows",
+    "run_delete",
+    "run_insert",
+    "run_truncate",
+    "run_update",
+    "target_columns",
+]
 
 _COMPUTED = ("delta.generationExpression", "delta.identity.start")
 
@@ -88,16 +97,14 @@ async def run_insert(statement: Insert, session: Session) -> pa.Table:
     async with session.opened(statement.table) as table:
         snapshot = await table.snapshot()
         schema = snapshot.delta_schema
-        where = statement.replace_where
-        kept = None
-        if where is not None:
-            kept = await in_thread(session.condition, where.node, schema, _last(statement))
+        kept = await in_thread(replaced_rows, statement, schema, session)
         async with _source(statement, snapshot, session) as (rows, versions):
-            dynamic = statement.overwrite and bool(statement.partition) and kept is None
+            dynamic = overwrites_dynamically(statement, session) and kept is None
             kind = WriteKind(
                 "overwrite" if statement.overwrite else "append",
                 replace_where=kept,
                 partition_overwrite="dynamic" if dynamic else "static",
+                schema_mode="merge" if statement.evolves_schema else None,
             )
             request = WriteRequest(
                 kind,
@@ -188,6 +195,25 @@ def target_columns(statement: Insert, schema: StructType, have: Sequence[str]) -
             f"({', '.join(wanted)}): name the columns that they are for, INSERT INTO table (a, b)"
         )
     return wanted
+
+
+def overwrites_dynamically(statement: Insert, session: Session) -> bool:
+    """Whether those partitions alone are overwritten that there are rows of."""
+    if not statement.overwrite or statement.replace_where is not None:
+        return False
+    chosen = session.dynamic_overwrite
+    return bool(statement.partition) if chosen is None else chosen
+
+
+def replaced_rows(statement: Insert, schema: StructType, session: Session) -> Node | None:
+    """Which rows an INSERT takes the place of: of REPLACE WHERE, and of partitions it names."""
+    if statement.replace_where is not None:
+        return session.condition(statement.replace_where.node, schema, _last(statement))
+    given = [(Column((name,)), node) for name, node in statement.partition if node is not None]
+    if not statement.overwrite or not given or session.dynamic_overwrite:
+        return None
+    text = " AND ".join(f"{to_sql(column)} <=> {to_sql(node)}" for column, node in given)
+    return session.condition(parse_expression(text, zone=session.zone), schema, None)
 
 
 def _last(statement: Insert | Delete | Update) -> str | None:

@@ -164,6 +164,7 @@ class _References:
         if token.operator == "(":
             return False
         frame.wants_table = False
+        stands_alone = self._before is not None and self._before.upper == "TABLE"
         if token.kind not in ("word", "quoted", "string", "raw"):
             return False
         if token.upper in (*_BEGINNINGS, "UNNEST", "GENERATE_SERIES"):
@@ -181,7 +182,7 @@ class _References:
                 as_of,
                 token.at - self._start,
                 end.at + len(end.text) - self._start,
-                _is_alias(reader.token),
+                stands_alone or _is_alias(reader.token),
             )
         )
         self._before = None

@@ -27,8 +27,9 @@ _ENDS_OF_VALUES = (",", ";", ")", "")
 
 
 def read_insert(reader: Reader) -> Insert:
-    """``INSERT INTO | OVERWRITE …``."""
+    """``INSERT [WITH SCHEMA EVOLUTION] INTO | OVERWRITE …``."""
     reader.expect("INSERT")
+    evolves = reader.accept("WITH", "SCHEMA", "EVOLUTION")
     overwrite = reader.accept("OVERWRITE")
     if not overwrite:
         reader.expect("INTO")
@@ -37,7 +38,13 @@ def read_insert(reader: Reader) -> Insert:
     partition = _partition(reader) if reader.accept("PARTITION") else ()
     if not overwrite and reader.accept("REPLACE", "WHERE"):
         condition = reader.node()
-        return Insert(table, _source(reader), overwrite=True, replace_where=condition)
+        return Insert(
+            table,
+            _source(reader),
+            overwrite=True,
+            replace_where=condition,
+            evolves_schema=evolves,
+        )
     by_name, columns = reader.accept("BY", "NAME"), None
     if not by_name and reader.follows("(") and not begins_query(reader):
         columns = reader.listed(reader.name)
@@ -48,6 +55,7 @@ def read_insert(reader: Reader) -> Insert:
         columns=columns,
         by_name=by_name,
         partition=partition,
+        evolves_schema=evolves,
     )
 
 
