@@ -21,6 +21,7 @@ from adelta.consumers.batches import Batches
 from adelta.consumers.positions import FilePositions, StoredPosition, check_consumer_name
 from adelta.consumers.postgresql import PostgresqlPositions, is_postgresql
 from adelta.consumers.request import ConsumerRequest, check_start
+from adelta.consumers.shares import check_same_share, share_text
 from adelta.consumers.table_positions import TablePositions
 from adelta.errors import (
     InvalidOptionError,
@@ -76,7 +77,8 @@ class Consumer:
     A batch has at most `max_rows` rows (or commits) of at most `max_files` files, and is closed
     when these take `max_bytes` bytes. With `max_delay` it is filled up for so many seconds where
     there is less. `columns` are those wanted. With ``share=(column, number, count)`` the rows are
-    those of which the column's hash falls to this one of `count` consumers; give each a name.
+    those of which the column's hash falls to this one of `count` consumers; give each a name. The
+    share is kept with the position, from which no other one goes on.
 
     Commits that delete or change rows are an error for a consumer of rows (`on_rewrite`), or with
     ``skip`` passed over, or with ``read`` the files that they wrote are read. Where commits have
@@ -178,7 +180,8 @@ class Consumer:
             TableNotFoundError: there is no table.
             ChangesNotAvailableError: the position is of another table.
             VersionNotFoundError: the start lies beyond the next version.
-            InvalidOptionError: the log is to be held, and the table says no folder for that.
+            InvalidOptionError: the log is to be held, and the table says no folder for that; or
+                the position is of another share of the rows.
             StorageError: a store refused or failed.
         """
         if self._batches is not None or self._closed:
@@ -194,6 +197,7 @@ class Consumer:
             else:
                 start = self._stored.position
                 await check_position(latest, start)
+                check_same_share(self._name, start, self._request.share)
                 if start.table_id is None:
                     start = replace(start, table_id=latest.metadata.id)
             self._begin(start, is_new=is_new)
@@ -310,8 +314,10 @@ class Consumer:
         """A transaction of the table that keeps the positions, which acknowledges `batch` too.
 
         Rows and position are one commit: what comes of a batch is there once, whenever the process
-        dies. `parameters`, `user_metadata`, `timeout` and `data_files` are as in
-        `Table.transaction`.
+        dies. After a transaction that was cancelled, or did not know how it ended, make another one
+        of the same batch: where that one has committed, this one is skipped.
+
+        `parameters`, `user_metadata`, `timeout` and `data_files` are as in `Table.transaction`.
 
         Raises:
             InvalidUseError: the positions are not kept in a table; or the batch is acknowledged.
@@ -458,7 +464,8 @@ class Consumer:
         return position
 
     def _next_stored(self, position: Position) -> StoredPosition:
-        return StoredPosition(position, 1 if self._stored is None else self._stored.revision + 1)
+        kept = replace(position, share=share_text(self._request.share))
+        return StoredPosition(kept, 1 if self._stored is None else self._stored.revision + 1)
 
     async def _save(self, position: Position) -> None:
         async with self._saving:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from adelta import _compute as pc
-from adelta.errors import InvalidExpressionError, SchemaMismatchError
+from adelta.errors import InvalidExpressionError, InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind_predicate
@@ -15,9 +16,37 @@ if TYPE_CHECKING:
 
     from adelta.consumers.request import Share
     from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.position import Position
     from adelta.kernel.schema.types import StructType
 
-__all__ = ["rows_of_share", "share_predicate"]
+__all__ = ["check_same_share", "rows_of_share", "share_predicate", "share_text"]
+
+
+def share_text(share: Share | None) -> str | None:
+    """A share as positions have it: ``city:0/4``."""
+    if share is None:
+        return None
+    key, number, of = share
+    return f"{quote(key, safe='')}:{number}/{of}"
+
+
+def check_same_share(name: str, kept: Position, share: Share | None) -> None:
+    """Refuse to go on from where other rows were read up to.
+
+    Raises:
+        InvalidOptionError: the position that is kept is of another share.
+    """
+    wanted = share_text(share)
+    if kept.share == wanted:
+        return
+    before, now = (text or "all rows" for text in (kept.share, wanted))
+    raise InvalidOptionError(
+        f"the consumer {name!r} has read up to {kept} for the share {before}, and is opened for "
+        f"{now}: rows before that which were not its own would be missed. Open it with the share "
+        "that it had. To share the rows anew, stop all consumers that share them, and open others "
+        "under new names, with start=min(...) of the positions of all: nothing is missed then, and "
+        "nothing comes twice where all have read everything that was there"
+    )
 
 
 def share_predicate(share: Share, schema: StructType) -> Node:

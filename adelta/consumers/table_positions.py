@@ -3,7 +3,8 @@
 Of a consumer there are two applications. The version of the one is where the consumer stands, in
 the source's log; that of the other counts the commits, and says how many rows of the next file
 have been read. An application's version never goes back, so a consumer that is sent back goes on
-under the next epoch, which is part of their names, as the source's id is.
+under the next epoch, which is part of their names, as the source's id and the share of its rows
+are.
 """
 
 from __future__ import annotations
@@ -48,15 +49,22 @@ class _Recorded:
 
     epoch: int
     table_id: str
+    share: str | None
     stands: int
     counts: int
+
+    @property
+    def read(self) -> str:
+        """Of which table, and which share of it, this is: as it is part of applications' names."""
+        text = quote(self.table_id, safe="")
+        return text if self.share is None else f"{text}/{quote(self.share, safe='')}"
 
     @property
     def stored(self) -> StoredPosition:
         """The position that the two versions say."""
         version, index = divmod(self.stands >> 1, 1 << _INDEX_BITS)
         revision, row = divmod(self.counts, 1 << _ROW_BITS)
-        found = Position(version, index, row, bool(self.stands & 1), self.table_id)
+        found = Position(version, index, row, bool(self.stands & 1), self.table_id, self.share)
         return StoredPosition(found, revision)
 
     @classmethod
@@ -84,22 +92,23 @@ class _Recorded:
                 f"the position {position} does not say of which table it is, and a table keeps "
                 "positions by that"
             )
-        now = cls(0 if before is None else before.epoch, position.table_id, stands, counts)
-        if before is not None and (now.table_id != before.table_id or stands < before.stands):
+        epoch = 0 if before is None else before.epoch
+        now = cls(epoch, position.table_id, position.share, stands, counts)
+        if before is not None and (now.read != before.read or stands < before.stands):
             return replace(now, epoch=before.epoch + 1)
         return now
 
     def applications(self, name: str, before: _Recorded | None) -> Iterator[tuple[str, int]]:
         """The applications that have to be set, after what was `before`, and their versions."""
-        names = _names(name, self.epoch, self.table_id)
+        names = _names(name, self.epoch, self.read)
         known = before is not None and before.epoch == self.epoch
         if before is None or not known or self.stands > before.stands:
             yield names[0], self.stands
         yield names[1], self.counts
 
 
-def _names(name: str, epoch: int, table_id: str) -> tuple[str, str]:
-    one = f"{_PREFIX}:{name}:{epoch}:{quote(table_id, safe='')}"
+def _names(name: str, epoch: int, read: str) -> tuple[str, str]:
+    one = f"{_PREFIX}:{name}:{epoch}:{read}"
     return one, f"{one}:{_ROWS}"
 
 
@@ -112,7 +121,9 @@ def _recorded(name: str, known: Mapping[str, SetTransaction]) -> _Recorded | Non
             continue
         counts = known.get(f"{app_id}:{_ROWS}")
         if counts is not None:
-            found.append(_Recorded(int(parts[2]), unquote(parts[3]), txn.version, counts.version))
+            table_id, _, share = (unquote(part) for part in parts[3].partition("/"))
+            versions = txn.version, counts.version
+            found.append(_Recorded(int(parts[2]), table_id, share or None, *versions))
     return max(found, key=lambda each: each.epoch, default=None)
 
 
@@ -122,6 +133,7 @@ class TablePositions(PositionStore):
     def __init__(self, table: Table) -> None:
         self.table = table
         self._known: dict[str, _Recorded | None] = {}
+        self._tried: dict[str, _Recorded] = {}
 
     def __repr__(self) -> str:
         return f"TablePositions({self.table.uri!r})"
@@ -188,15 +200,23 @@ class TablePositions(PositionStore):
             if done is not None:
                 done()
 
+        def tried() -> bool:
+            again = self._tried.get(name) == after
+            self._tried[name] = after
+            return again
+
         core = begin(self.table, replace(request, from_latest=True))
-        return _PositionTransaction(core, name, before, after, committed)
+        return _PositionTransaction(core, name, before, after, tried, committed)
 
     async def aclose(self) -> None:
         """Give back nothing: the table is its owner's to close."""
 
 
 class _PositionTransaction(Transaction):
-    """A transaction that goes from one position of a consumer to the next, or not at all."""
+    """A transaction that goes from one position of a consumer to the next, or not at all.
+
+    One that was tried before, and has committed without that being known here, is skipped.
+    """
 
     def __init__(
         self,
@@ -204,19 +224,24 @@ class _PositionTransaction(Transaction):
         name: str,
         before: _Recorded | None,
         after: _Recorded,
+        tried: Callable[[], bool],
         committed: Callable[[], None],
     ) -> None:
         super().__init__(core)
         self._name = name
         self._before = before
         self._after = after
+        self._tried = tried
         self._committed = committed
+        self._is_there = False
 
     async def __aenter__(self) -> Self:
         """Begin, and hold what the table has of the consumer to what is known here."""
         await super().__aenter__()
         try:
-            if _recorded(self._name, await self._core.base.set_transactions()) != self._before:
+            found = _recorded(self._name, await self._core.base.set_transactions())
+            self._is_there = self._tried() and found == self._after
+            if found != self._before and not self._is_there:
                 raise taken_over(self._name, self._core.root)
             for app_id, version in self._after.applications(self._name, self._before):
                 self.set_transaction(app_id, version)
@@ -243,8 +268,8 @@ class _PositionTransaction(Transaction):
             raise taken_over(self._name, self._core.root) from error
         if exc_type is not None:
             return
-        if self.skipped:
+        if self.skipped and not self._is_there:
             raise taken_over(self._name, self._core.root)
-        if self.version is None:
+        if self.version is None and not self._is_there:
             raise InvalidUseError(f"{self._core.root}: nothing was committed")
         self._committed()

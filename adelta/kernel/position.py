@@ -13,7 +13,10 @@ from adelta.errors import InvalidOptionError
 __all__ = ["Position"]
 
 _NUMBER = r"(\d{1,19})"
-_TEXT = re.compile(rf"(s?){_NUMBER}:{_NUMBER}(?:\+{_NUMBER})?(?:@([\w.%~-]+))?", re.ASCII)
+_SHARE = r"[\w.%~-]*:\d{1,9}/\d{1,9}"
+_TEXT = re.compile(
+    rf"(s?){_NUMBER}:{_NUMBER}(?:\+{_NUMBER})?(?:@([\w.%~-]+))?(?:#({_SHARE}))?", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,9 +26,10 @@ class Position:
     `row` rows of the next thing have been read, too. With `in_snapshot` the things are the files
     that the table had at `version`, by modification time and path, else what the commit did.
     `table_id` is the id of the table that was read, so that no other one is read from there on.
+    `share` says which of the rows were read, where several consumers share them: ``city:0/4``.
 
-    Positions of one table are ordered, whoever has noted its id. Their text form, which `parse`
-    reads, can be stored anywhere.
+    Positions of one table are ordered, whoever has noted its id and a share. Their text form, which
+    `parse` reads, can be stored anywhere.
     """
 
     version: int
@@ -33,6 +37,7 @@ class Position:
     row: int = 0
     in_snapshot: bool = False
     table_id: str | None = field(default=None, compare=False)
+    share: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Check that there can be such a position.
@@ -41,15 +46,19 @@ class Position:
             InvalidOptionError: a part is negative, or no whole number of 64 bits.
         """
         check_fields(self)
+        if self.share is not None and re.fullmatch(_SHARE, self.share, re.ASCII) is None:
+            raise InvalidOptionError(f"{self.share!r:.60} is no share; one looks like city:0/4")
         if self.version < 0 or self.index < 0 or self.row < 0:
             raise InvalidOptionError(f"{self} is no position in a log")
 
     def __str__(self) -> str:
-        """The text form: ``12:0``; ``s12:3+400@ID`` has all parts, where ``s`` is of snapshots."""
+        """The text form: ``12:0``, or ``s12:3+400@ID#SHARE``, where ``s`` is of snapshots."""
         text = f"{'s' if self.in_snapshot else ''}{self.version}:{self.index}"
         if self.row:
             text += f"+{self.row}"
-        return text if self.table_id is None else f"{text}@{quote(self.table_id, safe='')}"
+        if self.table_id is not None:
+            text += f"@{quote(self.table_id, safe='')}"
+        return text if self.share is None else f"{text}#{self.share}"
 
     @property
     def first_version(self) -> int:
@@ -78,11 +87,12 @@ class Position:
         match = _TEXT.fullmatch(given.strip()) if isinstance(given, str) else None
         if match is None:
             raise InvalidOptionError(f"{text!r:.60} is no position in a log; one looks like 12:0")
-        snapshot, version, index, row, table_id = match.groups()
+        snapshot, version, index, row, table_id, share = match.groups()
         return cls(
             int(version),
             int(index),
             int(row or 0),
             bool(snapshot),
             None if table_id is None else unquote(table_id),
+            share,
         )

@@ -244,7 +244,9 @@ async def test_columns_can_be_chosen_and_are_missed_where_they_are_gone(
         await consume(table, kept, columns=["x"])
 
 
-async def test_several_consumers_share_the_rows_by_the_hash_of_a_key(table: Table) -> None:
+async def test_several_consumers_share_the_rows_by_the_hash_of_a_key(
+    table: Table, tmp_path: Path
+) -> None:
     await put(table, *range(100))
     await put(table, *range(100, 200))
     shares = []
@@ -255,6 +257,13 @@ async def test_several_consumers_share_the_rows_by_the_hash_of_a_key(table: Tabl
     assert set.union(*shares) == set(range(200))
     assert sum(map(len, shares)) == 200
     assert min(map(len, shares)) > 40
+    await put(target := memory())
+    for kept in (target, tmp_path, Kept()):
+        await consume(table, kept, share=("id", 0, 3), max_rows=20)
+        for other in (("id", 0, 2), ("id", 1, 3), ("at", 0, 3), None):
+            with pytest.raises(InvalidOptionError, match="share id:0/3, and is opened for"):
+                await consume(table, kept, share=other)
+        assert of(await consume(table, kept, share=("id", 0, 3))) == []
     with pytest.raises(SchemaMismatchError, match="shared by the column 'nope'"):
         await consume(table, Kept(), share=("nope", 0, 2))
     for wrong in (("id", 2, 2), ("id", 0), "id"):

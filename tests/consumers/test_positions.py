@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,14 +17,18 @@ from adelta.errors import (
     InvalidTableError,
     StorageError,
 )
+from adelta.kernel.log_path import commit_path
+from adelta.storage.memory import MemoryStore
+from adelta.table import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from adelta.storage.object_store import ObjectMeta
     from tests.support.postgres_server import PostgresServer
     from tests.support.s3_server import S3Location
 
-WITHIN = Position(12, 3, 400, in_snapshot=True, table_id="a/b c")
+WITHIN = Position(12, 3, 400, in_snapshot=True, table_id="a/b c", share="a%2Fb:0/4")
 
 
 async def check(one: Any, other: Any) -> None:
@@ -39,12 +44,52 @@ async def check(one: Any, other: Any) -> None:
         await one.save("c", StoredPosition(Position(1, 5), 1))
     found = await one.load("c")
     assert found == StoredPosition(WITHIN, 2)
-    assert found.position.table_id == WITHIN.table_id
+    assert str(found.position) == str(WITHIN)
     assert await one.load("d") is None
     await one.save("d", StoredPosition(Position(7), 1))
     assert await other.load("d") == StoredPosition(Position(7), 1)
     await one.aclose()
     await other.aclose()
+
+
+class CancelsAfterPut(MemoryStore):
+    """Once the file `path` is written, `task` is cancelled."""
+
+    path = ""
+    task: asyncio.Task[None] | None = None
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        found = await super().put_if_absent(path, data)
+        if path == self.path and self.task is not None:
+            self.task.cancel()
+        return found
+
+
+async def test_a_transaction_that_was_cancelled_once_it_had_committed_is_skipped_when_made_again(
+    tmp_path: Path,
+) -> None:
+    rows = pa.table({"id": [1, 2]})
+    await adelta.write_table(tmp_path, rows)
+    store = CancelsAfterPut()
+    target = Table(store.uri, store=store)
+    await adelta.write_table(target, rows.slice(0, 0))
+    store.path = commit_path(1)
+    async with adelta.Consumer(tmp_path, "c", target, follow=False) as consumer:
+        batch = await anext(consumer)
+
+        async def copied() -> None:
+            async with consumer.transaction(batch) as tx:
+                await tx.append(batch)
+
+        store.task = asyncio.create_task(copied())
+        with pytest.raises(asyncio.CancelledError):
+            await store.task
+        async with consumer.transaction(batch) as again:
+            await again.append(batch)
+        assert again.skipped
+        assert consumer.position == batch.position
+        assert [rest async for rest in consumer] == []
+    assert await (await target.snapshot()).scan().count() == 2
 
 
 async def test_in_a_folder(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ class Consumer(Handle[_AsyncConsumer]):
     A batch has at most `max_rows` rows (or commits) of at most `max_files` files, and is closed
     when these take `max_bytes` bytes. With `max_delay` it is filled up for so many seconds where
     there is less. `columns` are those wanted. With ``share=(column, number, count)`` the rows are
-    those of which the column's hash falls to this one of `count` consumers; give each a name.
+    those of which the column's hash falls to this one of `count` consumers; give each a name. The
+    share is kept with the position, from which no other one goes on.
 
     Commits that delete or change rows are an error for a consumer of rows (`on_rewrite`), or with
     ``skip`` passed over, or with ``read`` the files that they wrote are read. Where commits have
@@ -155,8 +156,10 @@ class Consumer(Handle[_AsyncConsumer]):
         """A transaction of the table that keeps the positions, which acknowledges `batch` too.
 
         Rows and position are one commit: what comes of a batch is there once, whenever the process
-        dies. `parameters`, `user_metadata`, `timeout` and `data_files` are as in
-        `Table.transaction`.
+        dies. After a transaction that was cancelled, or did not know how it ended, make another one
+        of the same batch: where that one has committed, this one is skipped.
+
+        `parameters`, `user_metadata`, `timeout` and `data_files` are as in `Table.transaction`.
 
         Raises:
             InvalidUseError: the positions are not kept in a table; or the batch is acknowledged.
