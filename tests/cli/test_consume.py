@@ -73,19 +73,33 @@ def test_a_command_gets_each_batch_until_one_fails(run: Run, source: str, tmp_pa
 
 
 HANGS = """
-import pathlib, signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-pathlib.Path(sys.argv[1]).touch()
+import os, pathlib, signal, sys, time
+if sys.argv[2] == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1] + ".new").write_text(str(os.getpid()))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(60)
 """
 
 
+def lives(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("listens", ["deaf", "ends"])
+@pytest.mark.parametrize("by_shell", [False, True], ids=["itself", "what it started"])
 async def test_a_command_that_hangs_is_ended_when_its_consumer_is_interrupted(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_shell: bool, listens: str
 ) -> None:
-    monkeypatch.setattr("adelta.cli.commands.consume._GRACE", 0.1)
+    monkeypatch.setattr("adelta.cli.commands.consume._GRACE", 0.1 if listens == "deaf" else 20)
     begun, places = tmp_path / "begun", str(tmp_path / "positions")
-    command = f"{sys.executable} -S -c {shlex.quote(HANGS)} {begun}"
+    command = f"{sys.executable} -S -c {shlex.quote(HANGS)} {begun} {listens}"
+    if by_shell:
+        command = f"sh -c {shlex.quote(f'{command}; true')}"
     parser = ArgumentParser()
     consume.configure(parser)
     told = parser.parse_args([source, "--positions", places, "--no-follow", "--exec", command])
@@ -96,6 +110,12 @@ async def test_a_command_that_hangs_is_ended_when_its_consumer_is_interrupted(
     done, _ = await asyncio.wait([running], timeout=20)
     assert done
     assert running.cancelled()
+    for _ in range(500):
+        if not lives(int(begun.read_text())):
+            break
+        await asyncio.sleep(0.01)
+    else:
+        pytest.fail("what the command has started is still there")
     async with adelta.Consumer(source, "consume", places, follow=False) as consumer:
         assert [batch.num_rows async for batch in consumer] == [2]
 

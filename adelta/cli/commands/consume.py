@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import subprocess
+import sys
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["configure", "run"]
 
 _GRACE = 5.0  # seconds that a command has to end in when it is asked to
+_LOOK = 0.05  # seconds between two looks whether what it has started is still there
 _CHANGE_COLUMNS = (
     pa.field("_change_type", pa.string()),
     pa.field("_commit_version", pa.int64()),
@@ -253,7 +256,12 @@ async def _execute(command: list[str], batch: Batch, arguments: argparse.Namespa
     }
     try:
         process = await anyio.open_process(
-            command, stdin=subprocess.PIPE, stdout=None, stderr=None, env={**os.environ, **told}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=None,
+            stderr=None,
+            env={**os.environ, **told},
+            start_new_session=True,  # so that what it starts in turn can be ended with it
         )
     except OSError as error:
         raise AdeltaError(f"{command[0]} cannot be run: {error}") from error
@@ -277,13 +285,18 @@ async def _execute(command: list[str], batch: Batch, arguments: argparse.Namespa
 
 
 async def _end(process: Process) -> None:
-    """End a process: at its own pace within `_GRACE` seconds, else at once."""
-    with suppress(ProcessLookupError):
-        process.terminate()
+    """End a process and all that it has started: at their own pace within `_GRACE` seconds."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with suppress(ProcessLookupError):  # where none of its group is left
+        os.killpg(process.pid, signal.SIGTERM)
         with anyio.move_on_after(_GRACE):
             await process.wait()
-            return
-        process.kill()
+            while True:
+                os.killpg(process.pid, 0)
+                await anyio.sleep(_LOOK)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _objects(batch: Batch) -> list[dict[str, Any]]:
