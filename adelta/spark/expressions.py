@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructType
 
-__all__ = ["assignments", "sql_text", "unqualified"]
+__all__ = ["assignments", "conjuncts_of", "sql_text", "unqualified"]
 
 _OPERATORS = {
     "==": "=", "!=": "!=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND",
@@ -81,6 +82,26 @@ def _checked(text: str, value: Column | str, rows: Callable[[], DataFrame]) -> s
         except AnalysisException:
             pass  # it parses, over columns that are not there
     return text
+
+
+def conjuncts_of(rows: DataFrame, condition: Column) -> list[str]:
+    """The texts of those parts of a condition that AND joins, and that have one.
+
+    Columns bear the names of their tables; through Spark Connect as they are written.
+    """
+    if hasattr(condition, "_jc"):
+        return jvm.conjuncts_of(rows, condition)
+    texts: list[str] = []
+    sent: Any = condition
+    parts = [sent._expr]
+    while parts:
+        part = parts.pop()
+        if getattr(part, "_name", None) == "and":
+            parts += part._args
+            continue
+        with suppress(InvalidExpressionError):
+            texts.append(_connect_sql(part))
+    return texts
 
 
 def assignments(argument: str, given: object) -> dict[str, Any]:

@@ -175,9 +175,11 @@ class DeltaMergeBuilder(NotOfJava):
         if of_source := [each.column for each in self._computed if each.of == "source"]:
             source = source.select("*", *of_source)
         if any(each.of != "source" for each in self._computed):
-            version = access.learn(version_of)
+            version, schema = access.learn(version_of)
             asked = self._merge(to.uri, None)._request
-            found, rows = joined_by_spark(access.rows(version), source, asked, self._by_spark())
+            found, rows = joined_by_spark(
+                access.rows(version), source, asked, self._by_spark(), schema
+            )
             done = merge_rows(spark, to.uri, version, found, rows, to.storage_options, to.catalog)
             return frame(spark, merge_answer(done))
         staged = staged_rows(spark, source, to.uri, to.storage_options)

@@ -20,6 +20,7 @@ from adelta.kernel.expressions.sql import quote_name
 from adelta.operations.merge.clauses import check_clauses, said_of
 from adelta.operations.merge.run import FoundRows
 from adelta.spark.identifiers import quoted
+from adelta.spark.looked_at import rows_looked_at
 from adelta.spark.names.merging import NamedMerge
 from adelta.spark.row_keys import equal_if_alike, named_by
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from adelta.kernel.schema.types import StructType
     from adelta.operations.merge.plan import MergeRequest
     from adelta.spark.row_keys import RowKeys
 
@@ -49,13 +51,17 @@ class Computed:
 
 
 def joined_by_spark(
-    target: DataFrame, source: DataFrame, request: MergeRequest, computed: Computed
+    target: DataFrame,
+    source: DataFrame,
+    request: MergeRequest,
+    computed: Computed,
+    schema: StructType,
 ) -> tuple[NamedMerge, DataFrame]:
     """The merge that comes to the same as `request`, and its source.
 
-    `target` is the table, at the version on which the merge is to begin. The names of `computed`
-    are columns of the source in `request`, where they stand for what Spark computes; the condition
-    of the request is left to Spark.
+    `target` is the table, of these columns, at the version on which the merge is to begin. The
+    names of `computed` are columns of the source in `request`, where they stand for what Spark
+    computes; the condition of the request is left to Spark.
 
     Raises:
         AnalysisException: Spark does not understand an expression.
@@ -65,7 +71,7 @@ def joined_by_spark(
     check_clauses(request.clauses)
     join = _Join(target, source, request, computed)
     rows = join.rows()
-    return join.merge(), rows
+    return join.merge(schema), rows
 
 
 class _Join:
@@ -149,8 +155,8 @@ class _Join:
             parts.append(new)
         return parts
 
-    def merge(self) -> NamedMerge:
-        """The merge of `rows`."""
+    def merge(self, schema: StructType) -> NamedMerge:
+        """The merge of `rows`, into a table of these columns."""
         asked = self._request
         source = asked.source_alias
         texts = {
@@ -168,7 +174,12 @@ class _Join:
             stands_in=self._stands_in if self._others else None,
         )
         said = {key: _said(value, texts) for key, value in said_of(asked.on, asked.clauses).items()}
-        return NamedMerge(request, FoundRows("MERGE", said, self.num_source_rows))
+        looked_at = None
+        if not any(clause.kind == "not_matched_by_source" for clause in asked.clauses):
+            looked_at = rows_looked_at(
+                self._pairs, self._computed.on, asked.target_alias, schema, asked.zone
+            )
+        return NamedMerge(request, FoundRows("MERGE", said, self.num_source_rows, looked_at))
 
     @property
     def _deletes_all_matched(self) -> bool:

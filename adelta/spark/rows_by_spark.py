@@ -6,7 +6,7 @@ the rows of the table that hold it are merged, as it is with statements (`NamedR
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import Column
@@ -14,14 +14,18 @@ from pyspark.sql import functions as f
 
 from adelta.errors import InvalidExpressionError
 from adelta.spark.identifiers import quoted
+from adelta.spark.looked_at import rows_looked_at
 from adelta.spark.names.merging import merge_rows, rows_said
 from adelta.spark.row_keys import named_by, text_of
+from adelta.spark.session_settings import session_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.kernel.schema.types import StructType
     from adelta.operations.merge.metrics import MergeMetrics
     from adelta.spark.table_access import TableAccess
+    from adelta.table import Table
 
 __all__ = ["NOT_ADELTAS", "change_by_spark", "version_of"]
 
@@ -45,7 +49,7 @@ def change_by_spark(
     Raises:
         InvalidExpressionError: an expression is another value whenever it is computed.
     """
-    version = access.learn(version_of)
+    version, schema = access.learn(version_of)
     df = access.rows(version)
     name = name or "target"
     df = df.alias(name)
@@ -73,14 +77,16 @@ def change_by_spark(
             for index, each in enumerate(values)
         ],
     }
-    merge, to = rows_said(access.spark, verb, said), access.to_change()
+    zone = session_zone(access.spark)
+    looked_at = rows_looked_at(df, where, name, schema, zone)
+    merge, to = rows_said(access.spark, verb, said, looked_at), access.to_change()
     return merge_rows(access.spark, to.uri, version, merge, found, to.storage_options, to.catalog)
 
 
-async def version_of(table: Any) -> int:
-    """The latest version of a table."""
-    found: int = (await table.snapshot()).version
-    return found
+async def version_of(table: Table) -> tuple[int, StructType]:
+    """The latest version of a table, and its columns."""
+    snapshot = await table.snapshot()
+    return snapshot.version, snapshot.delta_schema
 
 
 def _is_default(value: Column | str) -> bool:

@@ -211,6 +211,27 @@ def test_rows_that_come_while_spark_looks_for_some_are_a_conflict(spark, path):
     assert DeltaTable.forPath(spark, path).toDF().count() == 7
 
 
+def test_rows_that_come_elsewhere_while_spark_looks_for_some_are_no_conflict(spark, path):
+    adelta.sync.set_properties(path, {"delta.isolationLevel": "Serializable"})
+
+    def is_there(number):
+        rows = pa.table({"id": [100 + number], "part": pa.array([1], pa.int32())})
+        adelta.sync.write_table(path, rows)
+        return number % 2 == 0
+
+    spark.udf.register("is_there", is_there, "boolean")
+    there = f.udf(is_there, "boolean")
+    table = DeltaTable.forPath(spark, path).alias("t")
+    assert table.update((f.col("part") == 0) & there("id"), {"id": "-id"}).collect() == [(3,)]
+    statement = f"DELETE FROM adelta.`{path}` WHERE id = 0 AND part IN (0) AND is_there(id)"
+    assert spark.sql(statement).collect() == [(1,)]
+    merge = table.merge(spark.range(1), there(-f.col("t.id")) & f.expr("t.part = 0"))
+    assert merge.whenMatchedDelete().execute().first()[0] == 2
+    found = table.toDF().where("id < 100").select("id").collect()
+    assert sorted(map(tuple, found)) == [(1,), (3,), (5,)]
+    assert adelta.sync.history(path, 1)[0].version > 6
+
+
 def test_what_is_java_in_delta_spark_says_what_to_use(spark, path):
     table = DeltaTable.forPath(spark, path)
     assert not hasattr(table, "_jdt")

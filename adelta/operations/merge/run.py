@@ -67,12 +67,14 @@ class FoundRows:
     """What the source stands for, where another engine has found by it which rows are meant.
 
     The history says it of the `operation`, with its `parameters`, and of `num_source_rows` where it
-    counts these. What was found depends on every row of the table.
+    counts these. What was found depends on the rows of the table for which `looked_at` is true; on
+    all of them where it is None.
     """
 
     operation: Literal["DELETE", "UPDATE", "MERGE"]
     parameters: Mapping[str, Any]
     num_source_rows: int | None = None
+    looked_at: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,7 @@ class _Merge:
         where = await in_thread(candidate_rows, plan, self._kept.known)
         found_files = await tx.read_set(where)
         if self._options.found is not None:
-            await tx.read_set()
+            await tx.read_set(self._options.found.looked_at)
         files = await in_thread(lambda: list(found_files.rows()))
         looked_at = {"numTargetFilesAfterSkipping": len(files)}
         if (live := await tx.base.known_file_count()) is not None:

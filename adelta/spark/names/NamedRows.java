@@ -10,6 +10,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
@@ -112,6 +113,7 @@ public final class NamedRows implements NamedChange.Question {
         }
         said.put("values", pairs(found, computed, TARGET, names));
         said.put("predicate", where == null ? "true" : where.sql());
+        said.put("parts", condition == null || asks(condition) ? new ArrayList() : parts(condition));
         said.put("on", on.isEmpty() ? "true" : joined(on));
         LogicalPlan rows = picked.isEmpty()
             ? (LogicalPlan) new OneRowRelation() : NamedTables.scan(relation, table);
@@ -161,6 +163,18 @@ public final class NamedRows implements NamedChange.Question {
     /** Whether adelta computes an expression by its text. */
     private boolean evaluates(Expression expression) {
         return !asks(expression) && table.evaluates(expression);
+    }
+
+    /** The texts of those parts of a condition that AND joins and that adelta computes. */
+    private List parts(Expression condition) {
+        List found = new ArrayList();
+        if (condition instanceof And) {
+            found.addAll(parts(((And) condition).left()));
+            found.addAll(parts(((And) condition).right()));
+        } else if (evaluates(condition)) {
+            found.add(text(condition, null));
+        }
+        return found;
     }
 
     /** Take up the columns, and fields of columns, by which it is known what an expression is. */

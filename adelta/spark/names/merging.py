@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta._clock import moment
 from adelta._dataclasses import dataclass
-from adelta.kernel.expressions.nodes import Column
+from adelta.kernel.expressions.nodes import Column, conjunction
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.alteration import shown
 from adelta.operations.merge.clauses import Clause, check_clauses, values_of
@@ -78,8 +78,12 @@ def merge_said(spark: SparkSession, said: Mapping[str, Any]) -> NamedMerge:
     )
 
 
-def rows_said(spark: SparkSession, verb: str, said: Mapping[str, Any]) -> NamedMerge:
+def rows_said(
+    spark: SparkSession, verb: str, said: Mapping[str, Any], looked_at: Node | None = None
+) -> NamedMerge:
     """The way of a DELETE or UPDATE of the rows that `NamedRows.java` tells of.
+
+    They are found among those for which `looked_at` is true.
 
     Raises:
         InvalidExpressionError: adelta does not evaluate an expression.
@@ -90,7 +94,13 @@ def rows_said(spark: SparkSession, verb: str, said: Mapping[str, Any]) -> NamedM
     on = parse_expression(said["on"], zone=zone, now=now)
     request = MergeRequest(on, (clause,), "source", "target", evolves=False, zone=zone, now=now)
     operation: Literal["DELETE", "UPDATE"] = "UPDATE" if verb == "update" else "DELETE"
-    return NamedMerge(request, FoundRows(operation, {"predicate": [said["predicate"]]}))
+    parts = [parse_expression(text, zone=zone, now=now) for text in said.get("parts", ())]
+    found = FoundRows(
+        operation,
+        {"predicate": [said["predicate"]]},
+        looked_at=conjunction(looked_at, *parts),
+    )
+    return NamedMerge(request, found)
 
 
 def merge_rows(

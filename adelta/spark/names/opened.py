@@ -214,7 +214,8 @@ class OpenedTable(Answers):
             )
             jvm.activate(spark)
             target = DataFrame(target, spark)
-            merge, source = joined_by_spark(target, source, merge.request, computed)
+            schema = self._version.snapshot.delta_schema
+            merge, source = joined_by_spark(target, source, merge.request, computed, schema)
         done = self._merged(spark, merge, source)
         updated, deleted = done.num_target_rows_updated, done.num_target_rows_deleted
         inserted = done.num_target_rows_inserted

@@ -183,6 +183,21 @@ def sql_of(df: DataFrame, column: Column) -> str:
     return text
 
 
+def conjuncts_of(df: DataFrame, condition: Column) -> list[str]:
+    """The SQL texts of those parts of a condition that AND joins and that have one, as `sql_of`."""
+    gateway: Any = df.sparkSession.sparkContext._gateway
+    plan: Any = _analyzed(df.select(condition.alias("value")))
+    written, texts = _new(gateway, _TEXT, ()), list[str]()
+    parts = [plan.projectList().head().child()]
+    while parts:
+        part = parts.pop()
+        if part.nodeName() == "And":
+            parts += [part.left(), part.right()]
+        elif not written.hasOwnFunctions(part):
+            texts.append(written.over(part, plan.child()))
+    return texts
+
+
 def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[int], bool, list[str]]:
     """The places of a DataFrame's columns by which it is known what others are; the text of these.
 
