@@ -22,7 +22,7 @@ pytest.importorskip("pandas")
 
 ROOT = Path(__file__).parents[2]
 CHILD = """
-import asyncio, importlib.machinery, shutil, sys, threading
+import asyncio, importlib.machinery, sys, threading
 
 class Watch(importlib.machinery.PathFinder):
     imported_by = []
@@ -97,11 +97,12 @@ WRITE = {
     "optimize": "await adelta.optimize(table)",
     "sort": "await adelta.optimize(table, zorder_by=['id', 'p'])",
     "vacuum": "await adelta.vacuum(table)",
-    "convert": """
-        plain = sys.argv[1] + "/plain"
-        await adelta.write_table(plain, rows)
-        shutil.rmtree(plain + "/_delta_log")
-        await adelta.convert(plain)
+    "many files": """
+        from adelta.kernel.commit import decode_commit
+        for values in (b'{}', b'{"a":"1","b":"2"}'):
+            add = b'{"add":{"path":"f","partitionValues":' + values + b',"size":1,'
+            add += b'"modificationTime":1,"dataChange":true}}'
+            decode_commit(1, b"\\n".join([b'{"commitInfo":{}}', *[add] * (1 << 20 >> 6)]))
     """,
     "restore": "await adelta.restore(table, version=0)",
 }
