@@ -240,7 +240,7 @@ def _buffers(
         return _of_moments(values, has_zone=data_type != pa.timestamp("us"))
     if kind is str and data_type in (pa.string(), pa.large_string()):
         try:
-            return _of_bytes([v and v.encode() for v in values], _OFFSETS[data_type])
+            return _of_texts(values, _OFFSETS[data_type])
         except UnicodeEncodeError:
             return None
     if kind is bytes and data_type in (pa.binary(), pa.large_binary()):
@@ -249,8 +249,8 @@ def _buffers(
 
 
 def _bits(values: Sequence[object]) -> pa.Buffer:
-    bits = sum(1 << place for place, value in enumerate(values) if value)
-    return pa.py_buffer(bits.to_bytes((len(values) + 7) // 8, "little"))
+    bits = "".join("1" if value else "0" for value in reversed(values))
+    return pa.py_buffer(int(bits or "0", 2).to_bytes((len(values) + 7) // 8, "little"))
 
 
 def _of_numbers(values: Sequence[float | None], form: str) -> tuple[pa.Buffer] | None:
@@ -282,6 +282,16 @@ def _of_moments(values: Sequence[Any], *, has_zone: bool) -> tuple[pa.Buffer] | 
         return None
     epoch = _EPOCH if has_zone else _EPOCH.replace(tzinfo=None)
     return _of_numbers([v and (v - epoch) // _MICROSECOND for v in values], "q")
+
+
+def _of_texts(values: Sequence[str | None], form: str) -> tuple[pa.Buffer, pa.Buffer] | None:
+    texts = [value or "" for value in values]
+    whole = "".join(texts)
+    if not whole.isascii() or len(whole) > _MOST_BYTES:
+        return _of_bytes([text.encode() for text in texts], form)
+    ends = accumulate(map(len, texts), initial=0)
+    offsets = struct.pack(f"={len(texts) + 1}{form}", *ends)
+    return pa.py_buffer(offsets), pa.py_buffer(whole.encode())
 
 
 def _of_bytes(values: Sequence[bytes | None], form: str) -> tuple[pa.Buffer, pa.Buffer] | None:

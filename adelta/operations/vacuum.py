@@ -260,7 +260,7 @@ class _Vacuum:
         if inventory is not None:
             rows = inventory_objects(store, inventory, self.rules)
             return await unneeded_of_any_order(rows, kept, self.cutoff_ms, meter)
-        listed = found_objects(store, self.rules)
+        listed = found_objects(store, self.rules, kept)
         return await unneeded_in_order(listed, kept, self.cutoff_ms, meter)
 
     async def delete(self, unneeded: Unneeded, mode: str) -> VacuumMetrics:

@@ -19,9 +19,9 @@ from adelta.storage.parallel_list import list_in_parallel
 from adelta.write.batches import record_batches
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
-    from adelta.kernel.vacuum import VacuumRules
+    from adelta.kernel.vacuum import KeptFiles, VacuumRules
     from adelta.storage.object_store import FoundFiles, LocalFiles, ObjectMeta, ObjectStore
     from adelta.write.batches import Data
 
@@ -41,18 +41,18 @@ _AFTER_LOG = LOG_DIR[:-1] + chr(ord("/") + 1)
 
 
 async def found_objects(
-    store: ObjectStore, rules: VacuumRules
+    store: ObjectStore, rules: VacuumRules, kept: KeptFiles | None = None
 ) -> AsyncGenerator[pa.RecordBatch, None]:
     """Batches of `FOUND`: the objects that `rules` do not hide, each in the order of its paths.
 
     So are the batches, but for those of a store that lists in no order. Of a local disk these are
-    regular files that no link leads to.
+    regular files that no link leads to, and those that are `kept` may have no size and time.
 
     Raises:
         StorageError: the store refused or failed.
     """
     if store.local is not None:
-        async with aclosing(_local(store.local, rules)) as batches:
+        async with aclosing(_local(store.local, rules, kept)) as batches:
             async for batch in batches:
                 yield batch
         return
@@ -122,8 +122,15 @@ def _column(batch: pa.RecordBatch, name: str) -> Any:
         ) from error
 
 
-async def _local(files: LocalFiles, rules: VacuumRules) -> AsyncGenerator[pa.RecordBatch, None]:
-    pages = files.own_files(rules.hides)
+async def _local(
+    files: LocalFiles, rules: VacuumRules, kept: KeptFiles | None
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    def lacking(paths: list[str]) -> list[bool]:
+        assert kept is not None
+        lacks: Any = kept.lacks(array_of(paths, FOUND.field("path").type)).to_pylist()
+        return list(lacks)
+
+    pages = files.own_files(rules.hides, None if kept is None else lacking)
 
     def read() -> pa.RecordBatch | None:
         page: FoundFiles | None = next(pages, None)
@@ -168,7 +175,9 @@ def _visible(found: list[ObjectMeta], rules: VacuumRules, in_order: bool) -> pa.
     return batch.filter(rules.visible(batch.column(0)))
 
 
-def _batch(paths: list[str], sizes: list[int], times: list[int]) -> pa.RecordBatch:
+def _batch(
+    paths: list[str], sizes: Sequence[int | None], times: Sequence[int | None]
+) -> pa.RecordBatch:
     columns: Any = zip((paths, sizes, times), FOUND, strict=True)
     batch: pa.RecordBatch = arrow.record_batch(
         [array_of(c, f.type) for c, f in columns], schema=FOUND

@@ -105,7 +105,7 @@ async def unneeded_in_order(
     """Of files those that are older than the cutoff and not kept.
 
     Each is named once, and each batch is in the order of its paths; where the batches are not in
-    order, what is found of them is put in order.
+    order, what is found of them is put in order. One without a time is passed over.
 
     Raises:
         StorageError: the store refused or failed.

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from adelta.storage.object_store import LocalFiles, ObjectMeta
+    from adelta.storage.object_store import LocalFiles, ObjectMeta, WantsStatus
 
 __all__ = ["LocalStore"]
 
@@ -443,22 +443,28 @@ class LocalStore(ObjectStore):
         """
         return await in_io_thread(lambda: tuple(self._unfinished(directory.rstrip("/"))))
 
-    def own_files(self, hides: Callable[[str], bool]) -> Iterator[FoundFiles]:
+    def own_files(
+        self,
+        hides: Callable[[str], bool],
+        wants: WantsStatus | None = None,
+    ) -> Iterator[FoundFiles]:
         """Pages of the regular files below the root, in order, for a worker thread.
 
-        Links are passed over, and so is what is below a name that `hides` is true for.
+        Links are passed over, and so is what is below a name that `hides` is true for. `wants` says
+        for which paths of many the file system is asked for size and time; others may have none.
 
         Raises:
             StorageError: the file system refused.
         """
         with contextlib.suppress(ObjectNotFoundError), translated(self._root):
-            found = self._below.files(hides)
-            while batch := list(islice(found, _FILES_A_PAGE)):
-                yield FoundFiles(
-                    [path for path, _ in batch],
-                    [status.st_size for _, status in batch],
-                    [status.st_mtime_ns // 1_000_000 for _, status in batch],
-                )
+            waiting: list[tuple[str, os.stat_result | None]] = []
+            for page in self._below.files(hides, wants):
+                waiting += page
+                if len(waiting) >= _FILES_A_PAGE:
+                    yield _found_files(waiting)
+                    waiting = []
+            if waiting:
+                yield _found_files(waiting)
 
     async def remove_empty_directories(
         self, hides: Callable[[str], bool], *, older_than_ms: int, emptied: Container[str]
@@ -527,6 +533,14 @@ class LocalStore(ObjectStore):
         target = os.path.realpath(parent + entry.name)
         circle = f"{os.path.realpath(parent)}/".startswith(f"{target.rstrip('/')}/")
         return not circle and self._bounds.holds(target)
+
+
+def _found_files(files: Sequence[tuple[str, os.stat_result | None]]) -> FoundFiles:
+    return FoundFiles(
+        [path for path, _ in files],
+        [None if status is None else status.st_size for _, status in files],
+        [None if status is None else status.st_mtime_ns // 1_000_000 for _, status in files],
+    )
 
 
 def _read_at(descriptor: int, offset: int, length: int) -> bytes:

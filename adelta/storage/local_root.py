@@ -30,6 +30,8 @@ from adelta.storage.local_tree import files_below, prune
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
+    from adelta.storage.object_store import WantsStatus
+
 __all__ = ["LocalRoot"]
 
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -136,16 +138,21 @@ class LocalRoot:
                         status = os.stat(name, dir_fd=opened, follow_symlinks=False)
                         yield os.path.normpath(f"{directory}/{folder}/{name}").lstrip("/"), status
 
-    def files(self, hides: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
-        """The path and the status of every regular file, in the order of whole paths.
+    def files(
+        self,
+        hides: Callable[[str], bool],
+        wants: WantsStatus | None = None,
+    ) -> Iterator[list[tuple[str, os.stat_result | None]]]:
+        """The paths and the status of all regular files, in the order of whole paths, in pages.
 
-        Links are passed over, and so is what is below a name that `hides` is true for.
+        Links are passed over, and so is what is below a name that `hides` is true for. Of many
+        files of a directory only those have a status that it `wants`.
 
         Raises:
             OSError: the system refused.
         """
         with self._listable() as at:
-            yield from files_below(at, "", hides)
+            yield from files_below(at, "", hides, wants)
 
     def prune(
         self, hides: Callable[[str], bool], *, older_than_ms: int, emptied: Container[str]

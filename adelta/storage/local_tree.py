@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 from contextlib import contextmanager, suppress
+from itertools import groupby, islice, repeat
 from typing import TYPE_CHECKING
 
 from adelta._fields import is_text
@@ -17,8 +18,12 @@ from adelta.storage.local_errors import ABSENT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from adelta.storage.object_store import WantsStatus
+
 __all__ = ["files_below", "prune"]
 
+_FILES_A_PAGE = 4096
+_LONG_PAGE = 64  # files: of fewer to ask for every status is as soon done
 _DIRECTORY = (
     os.O_RDONLY
     | getattr(os, "O_DIRECTORY", 0)
@@ -28,35 +33,64 @@ _DIRECTORY = (
 
 
 def files_below(
-    directory: int, prefix: str, hides: Callable[[str], bool]
-) -> Iterator[tuple[str, os.stat_result]]:
-    """The path, after `prefix`, and the status of every regular file, in the order of paths."""
-    for name, is_directory in _entries(directory, hides):
-        if is_directory:
+    directory: int,
+    prefix: str,
+    hides: Callable[[str], bool],
+    wants: WantsStatus | None = None,
+) -> Iterator[list[tuple[str, os.stat_result | None]]]:
+    """The paths, after `prefix`, and the status of all regular files, in order, page by page.
+
+    `wants` says of which paths of a long page the status is asked for; the others have none.
+    """
+    for is_directory, names in groupby(_entries(directory, hides), key=_is_directory):
+        if not is_directory:
+            while page := list(islice(names, _FILES_A_PAGE)):
+                yield _described(directory, prefix, page, wants)
+            continue
+        for name in names:
             with _child(directory, name[:-1]) as below:
                 if below is not None:
-                    yield from files_below(below, prefix + name, hides)
+                    yield from files_below(below, prefix + name, hides, wants)
+
+
+def _described(
+    directory: int,
+    prefix: str,
+    names: list[str],
+    wants: WantsStatus | None,
+) -> list[tuple[str, os.stat_result | None]]:
+    paths = [prefix + name for name in names]
+    asks = wants(paths) if wants is not None and len(paths) >= _LONG_PAGE else repeat(True)
+    found: list[tuple[str, os.stat_result | None]] = []
+    for name, path, is_wanted in zip(names, paths, asks, strict=False):
+        if not is_wanted:
+            found.append((path, None))
             continue
         try:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
             continue
         if stat.S_ISREG(status.st_mode):
-            yield prefix + name, status
+            found.append((path, status))
+    return found
 
 
-def _entries(directory: int, hides: Callable[[str], bool]) -> list[tuple[str, bool]]:
+def _is_directory(name: str) -> bool:
+    return name.endswith("/")
+
+
+def _entries(directory: int, hides: Callable[[str], bool]) -> list[str]:
     """The files and directories, which end in ``/``, that are no links and have proper names."""
-    found: list[tuple[str, bool]] = []
+    found: list[str] = []
     with os.scandir(directory) as entries:
         for entry in entries:
             name = entry.name
             if hides(name) or not (name.isascii() or is_text(name)):
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                found.append((f"{name}/", True))
-            elif entry.is_file(follow_symlinks=False):
-                found.append((name, False))
+            if entry.is_file(follow_symlinks=False):
+                found.append(name)
+            elif entry.is_dir(follow_symlinks=False):
+                found.append(f"{name}/")
     found.sort()  # as their bytes would be
     return found
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from adelta._concurrency import map_concurrent
 from adelta._dataclasses import dataclass
@@ -48,7 +48,11 @@ __all__ = [
     "ObjectStore",
     "SuffixRead",
     "UnfinishedObject",
+    "WantsStatus",
 ]
+
+WantsStatus: TypeAlias = "Callable[[list[str]], Sequence[bool]]"
+"""Says of which of some paths of files size and time are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +94,12 @@ class FolderPage:
 class FoundFiles:
     """Files, by their paths relative to the store's root, their sizes and when they were changed.
 
-    Sizes are in bytes, times in milliseconds since the Unix epoch.
+    Sizes are in bytes, times in milliseconds since the Unix epoch; None of what was not asked for.
     """
 
     paths: list[str]
-    sizes: list[int]
-    modified_ms: list[int]
+    sizes: list[int | None]
+    modified_ms: list[int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,10 +406,15 @@ class LocalFiles(NearbyObjects, Protocol):
         """
         ...
 
-    def own_files(self, hides: Callable[[str], bool]) -> Iterator[FoundFiles]:
+    def own_files(
+        self,
+        hides: Callable[[str], bool],
+        wants: WantsStatus | None = None,
+    ) -> Iterator[FoundFiles]:
         """Pages of the regular files below the root, in order, for a worker thread.
 
-        Links are passed over, and so is what is below a name that `hides` is true for.
+        Links are passed over, and so is what is below a name that `hides` is true for. `wants` says
+        for which paths of many the file system is asked for size and time; others may have none.
 
         Raises: StorageError.
         """

@@ -401,3 +401,26 @@ async def test_what_versions_are_made_of_that_are_to_be_kept_stays(tmp_path: Pat
     await adelta.vacuum(root, mode="lite", **now)  # for which those kept are left to be found
     with pytest.raises(MissingDataFileError):
         await rows(1)
+
+
+async def test_of_many_files_on_a_disk_those_that_are_needed_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = await TableBuilder.create(SCHEMA, store=LocalStore(str(tmp_path)))
+    names = [f"f{number:03}" for number in range(200)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+        if name != "f150":  # which is young
+            os.utime(tmp_path / name, (1, 1))
+    (tmp_path / "f151").unlink()
+    (tmp_path / "f151").symlink_to(tmp_path / "f000")
+    live = names[:100]
+    await builder.commit(*map(builder.add, live))
+    looked, stat = set(), os.stat
+    monkeypatch.setattr(os, "stat", lambda path, **at: looked.add(path) or stat(path, **at))
+    done = await adelta.vacuum(str(tmp_path))
+    monkeypatch.undo()
+    assert (done.num_files_to_delete, done.num_deleted_files) == (98, 98)
+    assert not looked.intersection(live)
+    left = set(os.listdir(tmp_path)) - {"_delta_log"}
+    assert left == {*live, "f150", "f151"}
