@@ -13,9 +13,8 @@ from adelta.kernel.scan_plan import assemble
 from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.parquet.decode.alike_files import (
     AlikeFile,
+    AlikeFiles,
     alike_file,
-    decode_alike,
-    pages_are_usual,
 )
 from adelta.parquet.fetch import ObjectBytes
 from adelta.parquet.guard.decoding import DecodingGuard
@@ -90,26 +89,28 @@ class JoinedFiles:
     ) -> Iterator[tuple[list[Piece], Unit | None]]:
         """The files of one kind, as many together as memory holds."""
         most = min(_MOST_UNFOLDED, memory_limit_of(self.roots.store) // _SHARE)
-        sizes = pages_are_usual([file for _, file in run])
-        part: list[tuple[Piece, AlikeFile]] = []
-        held = unfolded = 0
-        for (piece, file), size in zip(run, sizes, strict=True):
+        files = AlikeFiles([file for _, file in run])
+        start = held = unfolded = 0  # of the next part
+        for place, ((piece, file), size) in enumerate(zip(run, files.sizes, strict=True)):
+            is_alone = size is None or size > most
             is_full = held + file.decoded_bytes > _MOST_DECODED or unfolded + (size or 0) > most
-            if part and (size is None or is_full):
-                yield self._decoded(part)
-                part, held, unfolded = [], 0, 0
-            if size is None or size > most:
+            if start < place and (is_alone or is_full):
+                yield self._decoded(run, files, range(start, place))
+                start, held, unfolded = place, 0, 0
+            if is_alone:
                 yield [piece], None
+                start = place + 1
                 continue
-            part.append((piece, file))
             held += file.decoded_bytes
-            unfolded += size
-        if part:
-            yield self._decoded(part)
+            unfolded += size or 0
+        if start < len(run):
+            yield self._decoded(run, files, range(start, len(run)))
 
-    def _decoded(self, part: Sequence[tuple[Piece, AlikeFile]]) -> tuple[list[Piece], Unit | None]:
-        pieces, files = [piece for piece, _ in part], [file for _, file in part]
-        decoded = decode_alike(files, lambda layout: self.select(self.plan, layout))
+    def _decoded(
+        self, run: Sequence[tuple[Piece, AlikeFile]], files: AlikeFiles, part: range
+    ) -> tuple[list[Piece], Unit | None]:
+        pieces = [run[place][0] for place in part]
+        decoded = files.decode(part, lambda layout: self.select(self.plan, layout))
         if decoded is None or legacy_calendar(decoded[0].metadata.metadata) is not None:
             return pieces, None
         layout, columns, table = decoded
@@ -124,8 +125,8 @@ class JoinedFiles:
             DecodingGuard(layout, memory_limit_of(store), self.plan.verifies),
         )
         opened = Opened(pieces[0], parquet, columns, None, None, None, {})
-        size = sum(one.decoded_bytes for one in files)
-        groups = tuple(range(len(files)))
+        size = sum(run[place][1].decoded_bytes for place in part)
+        groups = tuple(range(len(part)))
         return pieces, Unit(opened, groups, 0, layout.num_rows, layout.size, size, table=rows)
 
 

@@ -7,15 +7,18 @@ import random
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from adelta.parquet.arrow_reader import open_footer
-from adelta.parquet.decode.alike_files import alike_file, decode_alike, pages_are_usual
+from adelta.parquet.decode.alike_files import AlikeFiles, alike_file
 from adelta.parquet.footer import known_shapes
 from adelta.parquet.footer.columns import column_tree
 from adelta.parquet.footer.known_shapes import known_chunks
+from adelta.parquet.guard.usual_pages import HEADER_ROOM, words_of
+from adelta.parquet.guard.zstd_frames import are_whole_frames
 from adelta.storage.object_store import SuffixRead
 
 if TYPE_CHECKING:
@@ -76,9 +79,10 @@ def decoded(files: Sequence[bytes]) -> pa.Table | None:
     found = [each for each in map(alike, files) if each is not None]
     if len(found) < len(files) or len({each.kind for each in found}) > 1:
         return None
-    if None in pages_are_usual(found):
+    whole = AlikeFiles(found)
+    if None in whole.sizes:
         return None
-    told = decode_alike(found, lambda layout: layout.select(None))
+    told = whole.decode(range(len(found)), lambda layout: layout.select(None))
     return None if told is None else told[2]
 
 
@@ -93,14 +97,15 @@ def test_files_alike_have_the_rows_of_each(codec: str, dictionary: bool) -> None
     assert found.equals(pa.concat_tables(tables).cast(found.schema))
 
 
-def test_no_flipped_bit_changes_a_row_unseen() -> None:
+@pytest.mark.parametrize("codec", ["snappy", "zstd"])
+def test_no_flipped_bit_changes_a_row_unseen(codec: str) -> None:
     chance = random.Random(14)
     tables = [rows(seed) for seed in range(3)]
-    files = [stored(table) for table in tables]
+    files = [stored(table, compression=codec) for table in tables]
     taught(files)
     whole = decoded(files)
     assert whole is not None
-    for _ in range(400):
+    for _ in range(300):
         damaged = bytearray(files[1])
         damaged[chance.randrange(len(damaged) - 8)] ^= 1 << chance.randrange(8)
         try:
@@ -140,6 +145,29 @@ def test_texts_that_a_dictionary_repeats_are_counted_as_often() -> None:
     file = alike(data)
     assert file is not None
     assert file.decoded_bytes < len(text) * 2
-    (most,) = pages_are_usual([file])
+    (most,) = AlikeFiles([file]).sizes
     assert most is not None
     assert most >= len(text) * 500
+
+
+@pytest.mark.parametrize("size", [1, 200, 255, 256, 300, 65_791, 65_792, 300_000])
+@pytest.mark.parametrize("content", [b"a", b"0123456789"])
+def test_only_a_page_that_is_one_whole_frame_is_decompressed_with_others(
+    content: bytes, size: int
+) -> None:
+    raw = random.Random(size).randbytes(size) if len(content) > 1 else content * size
+    frame: bytes = pa.Codec("zstd").compress(raw, asbytes=True)
+
+    def is_whole(payload: bytes, unfolded: int = size) -> bool:
+        data = payload + frame + bytes(HEADER_ROOM)  # what follows is another page's
+        ends = (np.array([each]) for each in (0, len(payload), unfolded))
+        (found,) = are_whole_frames(words_of(data), *ends).tolist()
+        return bool(found)
+
+    assert is_whole(frame)
+    assert not is_whole(frame, size + 1)
+    assert not is_whole(frame + b"\0")
+    assert not is_whole(frame[:-1])
+    assert not is_whole(frame + frame)
+    assert not is_whole(b"\0" * len(frame))
+    assert not is_whole(frame[:4] + bytes([frame[4] ^ 1]) + frame[5:])  # of a dictionary

@@ -9,6 +9,7 @@ to `ParquetFile`, which says what is wrong with it.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,7 +23,8 @@ from adelta.parquet.footer.chunk_ranges import decoded_bytes
 from adelta.parquet.footer.fetch_footer import footer_within
 from adelta.parquet.footer.known_shapes import KnownShape, known_file
 from adelta.parquet.footer.layout import FileLayout, SelectedColumns
-from adelta.parquet.guard.usual_pages import HEADER_ROOM, Chunks, usual_pages
+from adelta.parquet.guard.usual_pages import HEADER_ROOM, Chunks, Pages, usual_pages, words_of
+from adelta.parquet.guard.zstd_frames import are_whole_frames
 from adelta.parquet.thrift import (
     BINARY,
     I32,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from adelta.parquet.footer.footer_shape import ChunkPlace
     from adelta.storage.object_store import SuffixRead
 
-__all__ = ["AlikeFile", "alike_file", "decode_alike", "pages_are_usual"]
+__all__ = ["AlikeFile", "AlikeFiles", "alike_file"]
 
 Numbers: TypeAlias = Any
 """An array of NumPy, of a type that is known at run time only."""
@@ -59,6 +61,7 @@ _TYPES: Final = (
 )
 _ENCODINGS: Final = (0, 3, 8)  # what a chunk says of them is not looked at
 _TEXTS: Final = "BYTE_ARRAY"
+_ZSTD: Final = 6  # of the codecs
 _ANY_ENCODING: Final = -1  # has all bits
 
 
@@ -103,56 +106,115 @@ def alike_file(path: str, read: SuffixRead) -> AlikeFile | None:
     return AlikeFile(read.data, found.known, found.rows, found.chunks, size)
 
 
-def pages_are_usual(files: Sequence[AlikeFile]) -> list[int | None]:
-    """The most bytes that each file's columns may come to; None of one to be read by itself.
+class AlikeFiles:
+    """Files of one kind, whose pages are looked at once. CPU-heavy, all of it.
 
-    The pages of the others are as they were written, and as the footers say. CPU-heavy.
+    `sizes` are the most bytes that each file's columns may come to; None of one that is to be read
+    by itself. The pages of the others are as they were written, and as the footers say.
     """
-    leaves = len(files[0].chunks)
-    table = _chunks(files)
-    is_text = np.array([kind == _TEXTS for kind, _ in files[0].known.types], np.bool_)
-    start, end, values, unfolded, _, encodings = table.T
-    if not files[0].known.names_encodings:
-        encodings = np.full(len(encodings), _ANY_ENCODING)
-    data = b"".join([*(file.data for file in files), bytes(HEADER_ROOM)])
-    good, texts = usual_pages(data, Chunks(start, end, values, unfolded, encodings))
-    whole = good.reshape(-1, leaves).all(axis=1).tolist()
-    repeated = (texts.reshape(-1, leaves) * is_text).sum(axis=1).tolist()
-    return [
-        file.decoded_bytes + most if is_whole else None
-        for file, most, is_whole in zip(files, repeated, whole, strict=True)
-    ]
 
+    def __init__(self, files: Sequence[AlikeFile]) -> None:
+        known, leaves = files[0].known, len(files[0].chunks)
+        self._files = files
+        self._table = _chunks(files)
+        is_text = np.array([kind == _TEXTS for kind, _ in known.types], np.bool_)
+        start, end, values, unfolded, _, encodings = self._table.T
+        if not known.names_encodings:
+            encodings = np.full(len(encodings), _ANY_ENCODING)
+        self._data = b"".join([*(file.data for file in files), bytes(HEADER_ROOM)])
+        chunks = Chunks(start, end, values, unfolded, encodings)
+        good, texts, self._pages = usual_pages(self._data, chunks)
+        whole = good.reshape(-1, leaves).all(axis=1).tolist()
+        repeated = (texts.reshape(-1, leaves) * is_text).sum(axis=1).tolist()
+        self.sizes: list[int | None] = [
+            file.decoded_bytes + most if is_whole else None
+            for file, most, is_whole in zip(files, repeated, whole, strict=True)
+        ]
 
-def decode_alike(
-    files: Sequence[AlikeFile], select: Callable[[FileLayout], SelectedColumns]
-) -> tuple[FileLayout, SelectedColumns, pa.Table] | None:
-    """The rows of files of one kind, whose pages are usual, in their order, of selected columns.
+    def decode(
+        self, numbers: range, select: Callable[[FileLayout], SelectedColumns]
+    ) -> tuple[FileLayout, SelectedColumns, pa.Table] | None:
+        """The rows of files that have a size, in their order, of the selected columns.
 
-    The layout is that of a file that has them all. None where Arrow does not make of them what
-    their footers say: then one is damaged. CPU-heavy.
-    """
-    rows = sum(file.rows for file in files)
-    path = f"{len(files)} small files"
-    try:
-        layout, columns, source = _as_one(path, files, rows, select)
-        if not columns.leaves:
+        The layout is that of a file that has them all. None where Arrow does not make of them what
+        their footers say: then one is damaged.
+        """
+        rows = sum(self._files[number].rows for number in numbers)
+        path = f"{len(numbers)} small files"
+        try:
+            layout, source = self._as_one(path, numbers, rows)
+            columns = select(layout)
+            if not columns.leaves:
+                return None
+            reader = open_arrow_reader(path, source, layout.metadata, pool=lasting_pool())
+            groups, leaves = list(range(len(numbers))), list(columns.leaves)
+            with reading(path):
+                table = reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
+        except (InvalidTableError, UnsupportedFeatureError):
             return None
-        reader = open_arrow_reader(path, source, layout.metadata, pool=lasting_pool())
-        groups = list(range(len(files)))
+        if table.num_rows != rows:
+            return None
+        order = columns.order
+        return layout, columns, table if order is None else table.select(list(order))
+
+    def _as_one(self, path: str, numbers: range, rows: int) -> tuple[FileLayout, pa.NativeFile]:
+        first = self._files[numbers[0]]
+        leaves = len(first.chunks)
+        own = slice(numbers.start * leaves, numbers.stop * leaves)
+        start, end, values, unfolded, *_ = self._table[own].T
+        codecs, data = [chunk.codec for chunk in first.chunks], self._data
+        unpacked = self._unpacked(own) if set(codecs) == {_ZSTD} else None
+        if unpacked is not None:
+            data, start, end = unpacked
+            codecs, unfolded = [0] * leaves, end - start
+        template, places = _template(first.known, codecs)
+        shape = (len(numbers), -1)
+        sizes = np.array([[self._files[number].rows] for number in numbers], np.int64)
+        stated = np.stack([values, unfolded, end - start, start], axis=1).reshape(shape)
+        whole = unfolded.reshape(shape).sum(axis=1, keepdims=True)
+        stated = np.concatenate([stated, whole, sizes], axis=1)
+        groups = np.tile(np.frombuffer(template, np.uint8), (len(numbers), 1))
+        _put_numbers(groups, places, stated)
+        footer = first.known.shape.footer_of(rows, [group.tobytes() for group in groups])
+        reader = open_footer(path, memoryview(footer))
         with reading(path):
-            table = reader.read_row_groups(
-                groups, column_indices=list(columns.leaves), use_threads=False
-            )
-    except (InvalidTableError, UnsupportedFeatureError):
-        return None
-    if table.num_rows != rows:
-        return None
-    order = columns.order
-    return layout, columns, table if order is None else table.select(list(order))
+            schema = reader.schema_arrow
+        return FileLayout.of(path, len(data), reader.metadata, schema), pa.BufferReader(data)
+
+    def _unpacked(self, own: slice) -> tuple[bytes, Numbers, Numbers] | None:
+        """The pages of some chunks without compression: all decompressed in one go.
+
+        With where each chunk starts and ends. None where that cannot be.
+        """
+        pages = self._pages.of((self._pages.chunk >= own.start) & (self._pages.chunk < own.stop))
+        words = words_of(self._data)
+        if not are_whole_frames(words, pages.start, pages.end, pages.unfolded).all():
+            return None
+        view = memoryview(self._data)
+        places = zip(pages.start.tolist(), pages.end.tolist(), strict=True)
+        frames = b"".join([view[start:end] for start, end in places])
+        ends = np.cumsum(pages.unfolded)
+        try:
+            raw = memoryview(_codec().decompress(frames, int(ends[-1]), memory_pool=lasting_pool()))
+        except (pa.ArrowException, OSError):
+            return None
+        heads = _page_headers(pages)
+        pieces: list[Any] = []
+        at = 0
+        for head, end in zip(heads, ends.tolist(), strict=True):
+            pieces += (head, raw[at:end])
+            at = end
+        sizes = pages.unfolded + np.array([len(head) for head in heads])
+        stops = np.cumsum(np.bincount(pages.chunk - own.start, sizes).astype(np.int64))
+        return b"".join(pieces), np.concatenate([[0], stops[:-1]]), stops
 
 
 # ------------------------------------------------------------------------------------- one of many
+
+
+@cache
+def _codec() -> pa.Codec:
+    return pa.Codec("zstd")
 
 
 def _chunks(files: Sequence[AlikeFile]) -> Numbers:
@@ -163,35 +225,34 @@ def _chunks(files: Sequence[AlikeFile]) -> Numbers:
     return table.reshape(-1, table.shape[2])
 
 
-def _as_one(
-    path: str,
-    files: Sequence[AlikeFile],
-    rows: int,
-    select: Callable[[FileLayout], SelectedColumns],
-) -> tuple[FileLayout, SelectedColumns, pa.NativeFile]:
-    known = files[0].known
-    template, places = _template(known, [chunk.codec for chunk in files[0].chunks])
-    start, end, values, unfolded, *_ = _chunks(files).T
-    shape = (len(files), -1)
-    numbers = np.concatenate(
-        [
-            np.stack([values, unfolded, end - start, start], axis=1).reshape(shape),
-            unfolded.reshape(shape).sum(axis=1, keepdims=True),
-            np.array([[file.rows] for file in files], np.int64),
-        ],
-        axis=1,
-    )
-    groups = np.tile(np.frombuffer(template, np.uint8), (len(files), 1))
+def _put_numbers(rows: Numbers, places: Numbers, numbers: Numbers) -> None:
+    """Write numbers that are not negative at the same places of each row, all as long."""
     for byte in range(_NUMBER_BYTES):
         more = 0x80 if byte < _NUMBER_BYTES - 1 else 0
-        groups[:, places + byte] = (numbers << 1 >> 7 * byte & 0x7F) | more
-    footer = known.shape.footer_of(rows, [group.tobytes() for group in groups])
-    metadata = open_footer(path, memoryview(footer))
-    data = b"".join(file.data for file in files)
-    with reading(path):
-        schema = metadata.schema_arrow
-    layout = FileLayout.of(path, len(data), metadata.metadata, schema)
-    return layout, select(layout), pa.BufferReader(data)
+        rows[:, places + byte] = (numbers << 1 >> 7 * byte & 0x7F) | more
+
+
+def _page_headers(pages: Pages) -> list[bytes]:
+    """Headers of the pages as they are without compression, and without checksums."""
+    found = np.zeros(len(pages.chunk), object)
+    for is_data in (True, False):
+        chosen = pages.is_data == is_data
+        some = pages.of(chosen)
+        columns = [some.unfolded, some.unfolded, some.values, some.encoding]
+        columns += [some.defined, some.repeated] if is_data else []
+        number = field_header(I32, 1) + bytes(_NUMBER_BYTES)
+        head = field_header(I32, 1) + encoded_integer(0 if is_data else 2) + number * 2
+        inner = field_header(STRUCT, 2 if is_data else 4)
+        rest = number * (len(columns) - 2)
+        template = head + inner + rest + bytes(2)
+        first, step = len(head) - 2 * len(number) + 1, len(number)
+        places = [first, first + step]
+        places += [len(head + inner) + 1 + step * at for at in range(len(columns) - 2)]
+        rows = np.tile(np.frombuffer(template, np.uint8), (len(some.chunk), 1))
+        _put_numbers(rows, np.array(places), np.stack(columns, axis=1))
+        found[chosen] = [row.tobytes() for row in rows]
+    headers: list[bytes] = found.tolist()
+    return headers
 
 
 def _template(known: KnownShape, codecs: Sequence[int]) -> tuple[bytes, Numbers]:

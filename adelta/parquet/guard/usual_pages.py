@@ -16,7 +16,7 @@ from adelta.parquet.thrift import BINARY, FALSE, I32, I64, TRUE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HEADER_ROOM", "Chunks", "usual_pages"]
+__all__ = ["HEADER_ROOM", "Chunks", "Pages", "usual_pages", "words_of"]
 
 Numbers: TypeAlias = Any
 """An array of NumPy, of a type that is known at run time only."""
@@ -52,16 +52,48 @@ class Chunks(NamedTuple):
     encodings: Numbers
 
 
-def usual_pages(data: bytes, chunks: Chunks) -> tuple[Numbers, Numbers]:
-    """Of which chunks all pages are usual, and as they were written; and what texts come to.
+class Pages(NamedTuple):
+    """Pages in the order of their chunks, an array an attribute.
+
+    Attributes:
+        chunk: the number of the chunk that each is in.
+        is_data: whether it is a page of values, not a dictionary.
+        start: where its payload starts,
+        end: and where that ends.
+        unfolded: bytes of the payload once it is decompressed.
+        values: how many values it has.
+        encoding: of its values,
+        defined: of which of them are nulls,
+        repeated: and of which begin a list.
+    """
+
+    chunk: Numbers
+    is_data: Numbers
+    start: Numbers
+    end: Numbers
+    unfolded: Numbers
+    values: Numbers
+    encoding: Numbers
+    defined: Numbers
+    repeated: Numbers
+
+    def of(self, chosen: Numbers) -> Pages:
+        """Those that are chosen, by a mask or by their numbers."""
+        return Pages._make(column[chosen] for column in self)
+
+
+def usual_pages(data: bytes, chunks: Chunks) -> tuple[Numbers, Numbers, Pages]:
+    """Of which chunks all pages are usual, and as they were written; what texts come to; the pages.
 
     That is the most bytes that texts of the chunk's dictionary can come to; 0 without a dictionary.
-    There are `HEADER_ROOM` bytes behind the last chunk. CPU-heavy: call it in a worker thread.
+    Of chunks that are not usual the pages mean nothing. There are `HEADER_ROOM` bytes behind the
+    last chunk. CPU-heavy: call it in a worker thread.
     """
     good = chunks.start < chunks.end
     at = np.where(good, chunks.start, 0)
     seen, unfolded, texts = (np.zeros(len(at), np.int64) for _ in range(3))
-    words = _words(data)
+    words = words_of(data)
+    found: list[Pages] = []
     for turn in range(_MOST_PAGES):
         (live,) = np.nonzero(good & (at < chunks.end))
         if not len(live):
@@ -77,10 +109,17 @@ def usual_pages(data: bytes, chunks: Chunks) -> tuple[Numbers, Numbers]:
         at[live] = np.where(fine, end, at[live])
         seen[live] += np.where(is_data, page.values, 0)
         unfolded[live] += page.unfolded
+        sizes = (page.payload, end, page.unfolded, page.values, page.encoding)
+        found.append(Pages._make((live, is_data, *sizes, *page.levels)))
         longest = np.maximum(page.unfolded - 4 * page.values, 0)  # each text has its length
         texts[live] += np.where(is_data, 0, longest)
     good &= (at == chunks.end) & (seen == chunks.values) & (unfolded <= chunks.unfolded)
-    return good, np.where(good, texts * chunks.values, 0)
+    return good, np.where(good, texts * chunks.values, 0), _in_order(found)
+
+
+def _in_order(found: Sequence[Pages]) -> Pages:
+    whole = Pages._make(map(np.concatenate, zip(*found, strict=True)))
+    return whole.of(np.argsort(whole.chunk, kind="stable"))
 
 
 def _as_written(data: bytes, page: _Headers, end: Numbers, asked: Numbers) -> Numbers:
@@ -96,7 +135,7 @@ def _as_written(data: bytes, page: _Headers, end: Numbers, asked: Numbers) -> Nu
     return fine
 
 
-def _words(data: bytes) -> Numbers:
+def words_of(data: bytes) -> Numbers:
     """The eight bytes from each byte on, as a number."""
     count = len(data) - 7
     return np.ndarray((count,), np.dtype("<u8"), data, strides=(1,))
@@ -123,8 +162,7 @@ class _Headers:
         self._expect(self._byte() == head)
         self._at = self._at + 1
         self.values, self.encoding = self._number(), self._number()
-        self._number(is_data)  # how levels are encoded
-        self._number(is_data)
+        self.levels = self._number(is_data), self._number(is_data)
         self._skip_statistics(is_data & (self._byte() == _STATISTICS))
         is_sorted = np.isin(self._byte(), (0x11, 0x12)) & ~is_data
         self._at = self._at + is_sorted
