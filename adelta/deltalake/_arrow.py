@@ -217,4 +217,8 @@ _IN_RUST = {
     "double": "Float64",
     "float": "Float32",
     "bool": "Boolean",
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
 }

@@ -10,7 +10,7 @@ from adelta._dataclasses import dataclass
 from adelta.deltalake._arrow import arrow_type
 from adelta.deltalake._sql import cast_to, plain_name, spark_sql, unaliased
 from adelta.deltalake._util import check_flag, check_text, check_texts
-from adelta.deltalake.exceptions import raises_as_deltalake
+from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer.data import CastStream, delta_schema, reader_of
 from adelta.deltalake.writer.options import data_file_options
 from adelta.kernel.expressions.sql import quote_name
@@ -41,6 +41,7 @@ class PyMergeBuilder:
     properties: WriterProperties | None
     options: CommitOptions
     clauses: list[tuple[str, dict[str, str] | None, str | None]] = field(default_factory=list)
+    is_executed: bool = False
 
     def _add(self, clause: str, updates: dict[str, str] | None, predicate: str | None) -> None:
         """Add a clause.
@@ -48,7 +49,7 @@ class PyMergeBuilder:
         Raises:
             TypeError: what is to be set, or the predicate, are no texts.
         """
-        if updates is not None:
+        if not clause.endswith("_delete"):
             check_texts(updates)
         if predicate is not None:
             check_text(predicate)
@@ -93,7 +94,7 @@ def merge_builder(
         ValueError: the source exports no Arrow data.
         TypeError: the predicate is no text.
     """
-    check_text(predicate)
+    check_text(predicate, *(each for each in (source_alias, target_alias) if each is not None))
     check_flag(merge_schema)
     reader = reader_of(source, one=True)
     return PyMergeBuilder(
@@ -174,8 +175,17 @@ class TableMerger:
 
     @raises_as_deltalake
     def execute(self) -> dict[str, Any]:
-        """Carry it out; what it did."""
+        """Carry it out; what it did.
+
+        Raises:
+            DeltaError: it has been carried out before; or it fails.
+        """
         builder, table = self._builder, self._table
+        if builder.is_executed:
+            raise DeltaError(
+                "this merge has been executed, and its source is read: call DeltaTable.merge again"
+            )
+        builder.is_executed = True
         columns = table.snapshot.delta_schema.names
         if not builder.clauses:
             num_rows = sum(batch.num_rows for batch in builder.source)

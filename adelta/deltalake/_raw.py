@@ -36,11 +36,11 @@ from adelta.storage.providers import provider_of
 from adelta.sync._handle import Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from adelta import CommitOptions
 
-__all__ = ["RawDeltaTable", "RawDeltaTableMetaData", "moment_of", "stream_of"]
+__all__ = ["RawDeltaTable", "RawDeltaTableMetaData", "check_columns", "moment_of", "stream_of"]
 
 
 @dataclass(frozen=True)
@@ -360,18 +360,32 @@ class RawDeltaTable(RawChanges):
         self, columns: list[str] | None = None, predicate: str | None = None
     ) -> pa.RecordBatchReader:
         """The rows for which the predicate is true, as a stream."""
+        if predicate is not None:
+            check_text(predicate)
         where = None if predicate is None else spark_sql(predicate)
-        self._check_columns(columns)
+        check_columns(self.snapshot.delta_schema.names, columns)
         scan = self.snapshot.scan(columns, where)
         return answered(with_views(scan.schema), stream_of(scan.batches(), self))
 
-    def _check_columns(self, columns: list[str] | None) -> None:
-        names = self.snapshot.delta_schema.names
-        for name in columns or ():
-            if name not in names:
-                raise DeltaError(
-                    f"Schema error: No field named {name}.\nValid fields are {', '.join(names)}."
-                )
+
+def check_columns(names: Sequence[str], columns: Any) -> None:
+    """Refuse columns that are not there.
+
+    Raises:
+        TypeError: they are no list.
+        DeltaError: one is not there, or is there twice.
+    """
+    if isinstance(columns, str):
+        raise TypeError("Can't extract `str` to `Vec`")
+    for place, name in enumerate(columns or ()):
+        if name not in names:
+            valid = ", ".join(names)
+            raise DeltaError(f"Schema error: No field named {name}.\nValid fields are {valid}.")
+        if name in columns[:place]:
+            raise DeltaError(
+                "Error during planning: Projections require unique expression names: "
+                f"{name!r} is named twice"
+            )
 
 
 def stream_of(batches: Any, keeps: object) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from adelta import errors as e
 from adelta import sync
 from adelta._clock import monotonic
 from adelta.deltalake._arrow import answered, with_views
-from adelta.deltalake._raw import moment_of, stream_of
+from adelta.deltalake._raw import check_columns, moment_of, stream_of
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._util import check_count, check_flag, check_text
 from adelta.deltalake.exceptions import DeltaError, DeltaProtocolError, raises_as_deltalake
@@ -66,7 +66,7 @@ def read(
     where = where_of(partitions, snapshot.delta_schema)
     if isinstance(columns, str):
         raise ValueError(f"Expected a list or a dict for 'columns', got {type(columns)} instead.")
-    if isinstance(columns, dict):
+    if _is_computed(columns, snapshot.schema.names):
         import pyarrow.dataset as ds  # noqa: TID251 - it computes the columns
 
         files: Any = ds.dataset(read(table, None, filters, partitions))
@@ -92,6 +92,13 @@ def read(
         empty = scan.schema.empty_table().filter(expression)
         return empty if columns is None else empty.select(list(columns))
     return pa.concat_tables(found)
+
+
+def _is_computed(columns: Any, names: Sequence[str]) -> bool:
+    """Whether columns are computed by expressions, or are fields of structs (``st.x``)."""
+    if isinstance(columns, dict):
+        return True
+    return any("." in name and name not in names for name in columns or ())
 
 
 def _check_found(schema: pa.Schema, names: Iterable[str]) -> None:
@@ -161,7 +168,7 @@ def load_cdf(
     if ending_version is None and ending_timestamp is not None:
         until = _last_until(table, moment_of(ending_timestamp), newest)
     extra = ("_change_type", "_commit_version", "_commit_timestamp")
-    _check_columns(newest.schema.names, extra, columns)
+    check_columns((*newest.schema.names, *extra), columns)
     own = None if columns is None else [name for name in columns if name not in extra]
     if predicate is not None:
         own = None
@@ -229,26 +236,6 @@ def _last_until(table: RawDeltaTable, moment: datetime, newest: sync.Snapshot) -
         return table.handle.snapshot(timestamp=moment).version
     except e.TimestampOutOfRangeError:
         return -1
-
-
-def _check_columns(own: list[str], extra: Sequence[str], columns: Any) -> None:
-    """Refuse columns that changes do not have.
-
-    Raises:
-        TypeError: they are no list.
-        DeltaError: one is not there, or is there twice.
-    """
-    if isinstance(columns, str):
-        raise TypeError("Can't extract `str` to `Vec`")
-    for place, name in enumerate(columns or ()):
-        if name not in own and name not in extra:
-            valid = ", ".join((*own, *extra))
-            raise DeltaError(f"Schema error: No field named {name}.\nValid fields are {valid}.")
-        if name in columns[:place]:
-            raise DeltaError(
-                "Error during planning: Projections require unique expression names: "
-                f"{name!r} is named twice"
-            )
 
 
 def _changes_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

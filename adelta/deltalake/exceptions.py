@@ -71,6 +71,8 @@ def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
             "The transaction includes Remove action with data change but Delta table is "
             f"append-only: {error}"
         )
+    if isinstance(error, e.MultipleMatchesError):
+        return DeltaError(f"MERGE matched a target row with multiple source rows: {error}")
     if isinstance(error, e.VersionNotFoundError) and (
         found := re.search(r"version (\d+) does not exist; the latest version is (\d+)", str(error))
     ):
@@ -102,8 +104,9 @@ def _where_no_table_is(message: str) -> str:
 
 def _in_other_words(message: str) -> str:
     """What deltalake's message about an expression begins with, where programs look for it."""
-    if found := re.search(r"there is no column named '([^']*)'", message):
-        return f"Schema error: No field named {found[1]}. "
+    if found := re.search(r"there is no (?:column|field of (\S+)) named '([^']*)'", message):
+        within = "" if found[1] is None else f"{found[1]}."
+        return f"Schema error: No field named {within}{found[2]}. "
     if found := re.search(r"^(.*) cannot be cast to (\w+): ", message, re.DOTALL):
         value, kind = found[1], _ARROW_TYPES.get(found[2], found[2].capitalize())
         if value.startswith("'"):
@@ -119,6 +122,8 @@ def _of_a_schema(message: str) -> str:
         return f"Schema error: Invalid data type for Delta Lake: {_in_rust(found[1])}. "
     if found := re.search(r"has two columns '([^']*)' and '([^']*)', which", message):
         return f"Schema error: Duplicate field name (case-insensitive): '{found[2]}'. "
+    if found := re.search(r"column ('[^']*') is named twice to partition by", message):
+        return f"Kernel error: Generic delta kernel error: Duplicate partition column: {found[1]}. "
     return ""
 
 

@@ -368,7 +368,7 @@ class DeltaTable:
             )
             found: pa.Table = files.to_table(columns=columns, filter=_rows.expression_of(filters))
             return found
-        return _rows.read(self._table, columns, filters, conjunctions(partitions))
+        return _rows.read(self._table, columns, filters, texts_of(partitions))
 
     def to_pandas(
         self,

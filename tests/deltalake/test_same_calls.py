@@ -9,8 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pyarrow as pa
+import pytest
 
+import adelta.deltalake
 from tests.deltalake.test_same_edges import both
 
 if TYPE_CHECKING:
@@ -55,6 +58,14 @@ def test_flags_are_true_or_false(tmp_path: Path) -> None:
     assert ours == theirs
 
 
+SIZES = ("data_page_size_limit", "max_row_group_size", "statistics_truncate_length")
+
+
+def write_with(lake: Any, uri: str, name: str) -> None:
+    properties = lake.WriterProperties(**{name: -1})
+    lake.write_deltalake(uri, ROWS, writer_properties=properties)
+
+
 def test_arguments_of_other_types_are_refused_alike(tmp_path: Path) -> None:
     def run(lake: Any, uri: str) -> object:
         lake.write_deltalake(uri, ROWS)
@@ -69,6 +80,16 @@ def test_arguments_of_other_types_are_refused_alike(tmp_path: Path) -> None:
             answer(lambda: table.compact_logs(-1, 0)),
             answer(lambda: table.compact_logs("a", 0)),
             answer(lambda: table.transaction_version(None)),
+            answer(lambda: lake.write_deltalake(none, ROWS, name=1)),
+            answer(lambda: lake.write_deltalake(none, ROWS, target_file_size=1.5)),
+            answer(lambda: lake.write_deltalake(uri, ROWS, mode="append", schema_mode=1)),
+            answer(lambda: lake.write_deltalake(none, ROWS, partition_by=["s", "s"]))[1:],
+            answer(lambda: table.merge(ROWS, "true", 1, 2)),
+            answer(lambda: table.merge(ROWS, "true").when_matched_update(None)),
+            answer(lambda: table.scan(columns="id")),
+            answer(lambda: table.scan(columns=["id", "id"])),
+            answer(lambda: table.scan(predicate=3)),
+            *(answer(partial(write_with, lake, none, name)) for name in SIZES),
             answer(lambda: create(uri, ROWS.schema, mode="Overwrite").version()),
         ]
 
@@ -194,3 +215,80 @@ def test_files_that_are_gone_and_logs_that_are_damaged_are_told_alike(tmp_path: 
 
     theirs, ours = both(tmp_path, run)
     assert ours == theirs
+
+
+@pytest.mark.filterwarnings("ignore:.partitions. is deprecated")
+def test_columns_inside_and_conditions_on_them_are_written_alike(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "st": [{"x": 1}, {"x": 2}], "p": ["a", "b"]})
+
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, rows, partition_by=("p",))
+        lake.write_deltalake(uri, rows, mode="append", partition_by=("p",))
+        table = lake.DeltaTable(uri)
+        found = [
+            table.to_pyarrow_table(columns=["st.x", "id"]).sort_by("id").to_pydict(),
+            answer(lambda: table.to_pyarrow_table(columns=["st.nope"])),
+            sorted(table.to_pyarrow_table(partitions="p = 'a'")["id"].to_pylist()),
+            pa.table(table.scan(["id"], "st['x'] = 1"))["id"].to_pylist(),
+            answer(lambda: pa.table(table.scan(["id"], "st['nope'] = 1"))),
+        ]
+        merge = table.merge(rows.slice(0, 1), "t.id = s.id AND t.st['x'] = 1", "s", "t")
+        merge.when_matched_delete().execute()
+        return found, table.to_pyarrow_table()["id"].to_pylist()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_a_merge_is_executed_once(tmp_path: Path) -> None:
+    lake = adelta.deltalake
+    lake.write_deltalake(str(tmp_path), ROWS)
+    merge = lake.DeltaTable(str(tmp_path)).merge(ROWS.slice(0, 1), "s.id = t.id", "s", "t")
+    merge.when_not_matched_by_source_delete("t.id = 2")
+    merge.execute()
+    with pytest.raises(lake.exceptions.DeltaError, match="has been executed"):
+        merge.execute()
+    assert sorted(lake.DeltaTable(str(tmp_path)).to_pyarrow_table()["id"].to_pylist()) == [1, 3]
+
+
+def test_key_words_of_deltalakes_errors_are_there(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ROWS)
+        table = lake.DeltaTable(uri)
+        twice = pa.concat_tables([ROWS, ROWS])
+        calls: list[tuple[Callable[[], object], str]] = [
+            (
+                lambda: (
+                    table.merge(twice, "s.id = t.id", "s", "t").when_matched_update_all().execute()
+                ),
+                "MERGE matched a target row with multiple source rows",
+            ),
+            (
+                lambda: table.merge(ROWS, "s.zz = t.id", "s", "t").when_matched_delete().execute(),
+                "Schema error: No field named s.zz.",
+            ),
+            (
+                lambda: lake.write_deltalake(
+                    uri, ROWS.set_column(0, "id", pa.array(["x"] * 3)), mode="append"
+                ),
+                "Cast error: Cannot cast string 'x' to value of Int64 type",
+            ),
+            (
+                lambda: lake.write_deltalake(uri + "2", ROWS, partition_by=["s", "s"]),
+                "Kernel error: Generic delta kernel error: Duplicate partition column: 's'",
+            ),
+        ]
+        for call, words in calls:
+            with pytest.raises(Exception, match=re.escape(words)):
+                call()
+        return None
+
+    both(tmp_path, run)
+
+
+def test_categories_of_polars_are_texts(tmp_path: Path) -> None:
+    """deltalake's writer fails at them."""
+    frame = pl.DataFrame({"c": pl.Series(["x", None, "y"], dtype=pl.Categorical)})
+    adelta.deltalake.write_deltalake(str(tmp_path), frame)
+    found = adelta.deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table()
+    assert found.to_pydict() == {"c": ["x", None, "y"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -203,11 +204,20 @@ def _cast_column(column: Any, field: pa.Field[Any]) -> Any:
             return column.cast(whole).cast(field.type)
         if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
             return column.cast(field.type, safe=column.type.unit != "ns")
-        return (_of_view(column) if _is_view(column.type) else column).cast(field.type)
+        return _without_views(column).cast(field.type)
     except pa.ArrowNotImplementedError as error:
         raise SchemaMismatchError(f"{_not_cast(field, column.type)}; {error}") from error
     except pa.ArrowInvalid as error:
-        raise DeltaError(f"Cast error: column {field.name!r}: {error}") from error
+        raise DeltaError(f"Cast error: {_in_other_words(str(error), field)}") from error
+
+
+def _in_other_words(message: str, field: pa.Field[Any]) -> str:
+    """What deltalake says of a text that cannot be cast, and what Arrow says of anything."""
+    found = re.search(r"Failed to parse string: ('.*') as a scalar", message, re.DOTALL)
+    told = f"column {field.name!r}: {message}"
+    if found is None:
+        return told
+    return f"Cannot cast string {found[1]} to value of {in_rust(field.type)} type: {told}"
 
 
 def _is_binary(kind: Any) -> bool:
@@ -224,6 +234,17 @@ def _not_cast(field: pa.Field[Any], kind: Any) -> str:
 
 def _is_view(kind: Any) -> bool:
     return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
+
+
+def _without_views(column: Any) -> Any:
+    """The column without what Arrow casts wrongly, or not at all."""
+    kind = column.type
+    if _is_view(kind):
+        return _of_view(column)
+    if pa.types.is_dictionary(kind) and kind.value_type in _SIGNED:
+        values = column.dictionary.cast(_SIGNED[kind.value_type])
+        return pa.DictionaryArray.from_arrays(column.indices, values, safe=False)
+    return column
 
 
 def _of_view(column: Any) -> Any:

@@ -41,7 +41,10 @@ def check_schema_mode(schema_mode: str | None, mode: str) -> None:
 
     Raises:
         DeltaError: it is none.
+        TypeError: it is no text.
     """
+    if schema_mode is not None:
+        check_text(schema_mode)
     if schema_mode not in (None, "merge", "overwrite"):
         raise DeltaError(
             f"Generic DeltaTable error: Invalid schema write mode provided: {schema_mode}, only "

@@ -235,6 +235,16 @@ def _with_level(compression: str | None, level: int | None) -> str | None:
     return f"{codec.value}({level})"
 
 
+_COUNTS = (
+    "data_page_size_limit",
+    "dictionary_page_size_limit",
+    "data_page_row_count_limit",
+    "write_batch_size",
+    "max_row_group_size",
+    "statistics_truncate_length",
+)
+
+
 def writer_options(
     properties: WriterProperties | None, columns: Iterable[str]
 ) -> WriterOptions | None:
@@ -242,9 +252,13 @@ def writer_options(
 
     Raises:
         InvalidOptionError: an encoding, a size or statistics are none that adelta writes.
+        TypeError: a size is no whole number, or negative.
     """
     if properties is None:
         return None
+    for name in _COUNTS:
+        if not isinstance(count := getattr(properties, name), int | None) or (count or 0) < 0:
+            raise TypeError(f"failed to extract field PyWriterProperties.{name}: it is {count!r}")
     told: dict[str, Any] = {}
     if properties.compression is not None:
         codec, _, level = properties.compression.rstrip(")").partition("(")

@@ -10,6 +10,7 @@ from adelta import sync
 from adelta.deltalake._actions import commit_options
 from adelta.deltalake._protocol import NEW
 from adelta.deltalake._sql import spark_sql
+from adelta.deltalake._util import check_count, check_text
 from adelta.deltalake.exceptions import DeltaError, as_deltalake_errors
 from adelta.deltalake.writer._utils import try_get_table_and_table_uri
 from adelta.deltalake.writer.data import CastStream, delta_schema, fitted, reader_of
@@ -75,12 +76,12 @@ def write_deltalake(
         return
     mode = checked_mode(mode)  # type: ignore[assignment]  # it is one of them now
     check_schema_mode(schema_mode, mode)
-    if target_file_size is not None and target_file_size < 0:
-        raise OverflowError("can't convert negative int to unsigned")
+    check_count(target_file_size)
     if target_file_size == 0:
         raise ValueError("target_file_size must be greater than 0")
-    if isinstance(partition_by, str):
-        partition_by = [partition_by]
+    if partition_by is not None:
+        partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    check_text(*(each for each in (name, description) if each is not None))
     reader = reader_of(data)
     options = commit_options(commit_properties, post_commithook_properties)
     told: dict[str, Any] = {

@@ -147,6 +147,10 @@ class _Binder:
                 return self._column(path)
             case Literal(_, data_type):
                 return node, data_type
+            case Call("[]", (of, Literal(str() as name, _)), _):
+                inside, kind = self.bind(of)
+                if isinstance(inside, Column) and isinstance(kind, t.StructType):
+                    return self._column((*inside.path, name))
         children = [self.bind(child) for child in children_of(node)]
         bound, data_type = self._operator(node, [c for c, _ in children], [k for _, k in children])
         return self._fold(bound, data_type), data_type

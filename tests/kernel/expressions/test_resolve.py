@@ -40,6 +40,7 @@ def bound(text: str) -> str:
     [
         ("ID = 5", "Id = 5L"),
         ("HOME.city = 'x'", "home.City = 'x'"),
+        ("Home['city'] = 'x'", "home.City = 'x'"),
         ("a.b = 1", "`a.b` = 1"),
         ("`a.b` = 1", "`a.b` = 1"),
         ("small = 5", "CAST(small AS INT) = 5"),
