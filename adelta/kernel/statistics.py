@@ -280,7 +280,7 @@ def _fill(
 ) -> None:
     """Put the JSON text of every statistic where its column belongs."""
     for name, column in columns.items():
-        if isinstance(column, (dict, Mapping)):
+        if not isinstance(column, tuple) and isinstance(column, Mapping):
             parts: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = ({}, {}, {})
             _fill(column, *parts, prefix)
             for target, part in zip((low, high, nulls), parts, strict=True):
@@ -303,7 +303,7 @@ def _fill(
 
 
 def _value(bound: Any) -> Any:
-    if not isinstance(bound, pa.Scalar):
+    if bound is None or not isinstance(bound, pa.Scalar):
         return bound
     try:
         return bound.as_py()
@@ -316,17 +316,25 @@ def _text(value: Any, prefix: int, truncate: Callable[[str, int], str | None]) -
     if isinstance(value, str):
         cut = truncate(value, prefix)
         return None if cut is None else _quoted(cut)
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, datetime):
-        zone = "" if value.tzinfo is None else "Z"
-        local = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-        return f'"{local.isoformat(timespec="milliseconds")}{zone}"'
-    if isinstance(value, date):
-        return f'"{value.isoformat()}"'
-    return None
+    kind = type(value)
+    make = _TEXTS.get(kind) or next((_TEXTS[c] for c in kind.__mro__ if c in _TEXTS), None)
+    return None if make is None else make(value)
+
+
+def _moment(value: datetime) -> str:
+    zone = "" if value.tzinfo is None else "Z"
+    local = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    return f'"{local.isoformat(timespec="milliseconds")}{zone}"'
+
+
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    int: repr,
+    float: repr,
+    Decimal: "{:f}".format,
+    datetime: _moment,
+    date: lru_cache(maxsize=4096)('"{}"'.format),
+}
+"""What makes the JSON text of a bound that is no text."""
 
 
 def json_object(parts: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
 from adelta.errors import AdeltaError, InvalidOptionError, ObjectNotFoundError
 from adelta.storage.links import LinkBounds
 from adelta.storage.local_errors import ABSENT, regular, translate, translated
+from adelta.storage.local_reading import READ, open_no_link, plain_suffix, read_at
 from adelta.storage.local_root import LocalRoot
 from adelta.storage.local_writing import HIDDEN_PREFIX, NewFile, is_hidden, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
@@ -69,8 +70,7 @@ _BYTES_PER_HOP = 4 << 20
 _DESCRIPTORS = "/proc/self/fd"
 _NAMED = os.path.isdir(_DESCRIPTORS)  # on Linux
 _ADVISE = hasattr(os, "posix_fadvise")  # not on macOS
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a named pipe would be waited for
-_LOOK = getattr(os, "O_PATH", _READ) | os.O_CLOEXEC  # which macOS lacks; nothing need be readable
+_LOOK = getattr(os, "O_PATH", READ) | os.O_CLOEXEC  # which macOS lacks; nothing need be readable
 _DIRECTORY = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _NO_OBJECT = ABSENT | {errno.ELOOP}  # a link in a circle leads to none
 
@@ -139,7 +139,7 @@ class LocalStore(ObjectStore):
     def _opened(
         self,
         file: str,
-        flags: int = _READ,
+        flags: int = READ,
         directory: int | None = None,
         pin: Pin | None = None,
     ) -> Iterator[tuple[int, os.stat_result]]:
@@ -154,7 +154,7 @@ class LocalStore(ObjectStore):
                 os.close(descriptor)
 
     def _open(
-        self, file: str, flags: int = _READ, directory: int | None = None
+        self, file: str, flags: int = READ, directory: int | None = None
     ) -> tuple[int, os.stat_result]:
         """The file, opened; with its open `directory`, what is no link need not be looked after.
 
@@ -163,7 +163,7 @@ class LocalStore(ObjectStore):
         """
         if not flags & os.O_DIRECTORY:
             self.counter.asked("head" if flags == _LOOK else "get")
-        descriptor = _no_link(file, flags, directory)
+        descriptor = open_no_link(file, flags, directory)
         linked = descriptor is None
         if descriptor is None:
             descriptor = os.open(file, flags)
@@ -179,7 +179,7 @@ class LocalStore(ObjectStore):
         return descriptor, status
 
     def _at(self, descriptor: int, offset: int, length: int) -> bytes:
-        data = _read_at(descriptor, offset, length)
+        data = read_at(descriptor, offset, length)
         self.counter.received(len(data))
         return data
 
@@ -299,6 +299,12 @@ class LocalStore(ObjectStore):
                 with contextlib.suppress(ObjectNotFoundError):  # which the file's own error says
                     directory, _ = stack.enter_context(self._opened(name, _DIRECTORY))
                 for file in group:
+                    plain = None if directory is None else plain_suffix(directory, file, length)
+                    if plain is not None:
+                        self.counter.asked("get")
+                        self.counter.received(len(plain[0]))
+                        yield SuffixRead(*plain)
+                        continue
                     with self._opened(file, directory=directory) as (descriptor, status):
                         found = self._suffix(descriptor, status, length)
                     yield found
@@ -541,31 +547,6 @@ def _found_files(files: Sequence[tuple[str, os.stat_result | None]]) -> FoundFil
         [None if status is None else status.st_size for _, status in files],
         [None if status is None else status.st_mtime_ns // 1_000_000 for _, status in files],
     )
-
-
-def _read_at(descriptor: int, offset: int, length: int) -> bytes:
-    if length <= 0:
-        return b""
-    data = os.pread(descriptor, length, offset)
-    if len(data) == length:
-        return data
-    pieces = [data]  # the system reads at most 2 GiB at once
-    while pieces[-1]:
-        done = sum(map(len, pieces))
-        pieces.append(os.pread(descriptor, length - done, offset + done))
-    return b"".join(pieces)
-
-
-def _no_link(file: str, flags: int, directory: int | None) -> int | None:
-    """The file opened in its `directory`; None where it is a link, or that is not known."""
-    if directory is None:
-        return None
-    try:
-        return os.open(os.path.basename(file), flags | os.O_NOFOLLOW, dir_fd=directory)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return None
-        raise
 
 
 def _status(file: str) -> os.stat_result | None:

@@ -149,7 +149,7 @@ async def test_a_disk_that_keeps_one_thread_waiting_is_waited_for_by_many(
 
     for number in range(20):
         (tmp_path / f"{number}").write_bytes(b"%d" % number)
-    real, first, all_wait = local._read_at, threading.Event(), threading.Barrier(8)
+    real, first, all_wait = local.read_at, threading.Event(), threading.Barrier(8)
 
     def slow(*arguments: int) -> bytes:
         if first.is_set():
@@ -157,7 +157,7 @@ async def test_a_disk_that_keeps_one_thread_waiting_is_waited_for_by_many(
         first.set()
         return real(*arguments)
 
-    monkeypatch.setattr(local, "_read_at", slow)
+    monkeypatch.setattr(local, "read_at", slow)
     monkeypatch.setattr(local, "_PATIENCE", -1)  # which the first file exhausts
     names = [f"{number}" for number in range(17)]
     assert await LocalStore(tmp_path).get_many(names) == [name.encode() for name in names]

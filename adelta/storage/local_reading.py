@@ -1,0 +1,58 @@
+"""Files that are opened in their directories, and read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+__all__ = ["READ", "open_no_link", "plain_suffix", "read_at"]
+
+READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a named pipe would be waited for
+
+
+def open_no_link(file: str, flags: int, directory: int | None) -> int | None:
+    """The file opened in its `directory`; None where it is a link, or that is not known."""
+    if directory is None:
+        return None
+    try:
+        return os.open(os.path.basename(file), flags | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+
+
+def plain_suffix(directory: int, file: str, length: int) -> tuple[bytes, int] | None:
+    """The last bytes of a regular file in its open `directory`, and its size.
+
+    None where it is a link or none, or cannot be read: to open it as all files are says why.
+    """
+    try:
+        descriptor = os.open(file[file.rindex("/") + 1 :], READ | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        start = max(0, status.st_size - length)
+        return read_at(descriptor, start, status.st_size - start), status.st_size
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def read_at(descriptor: int, offset: int, length: int) -> bytes:
+    """So many bytes from a place on, or fewer where the file ends before."""
+    if length <= 0:
+        return b""
+    data = os.pread(descriptor, length, offset)
+    if len(data) == length:
+        return data
+    pieces = [data]  # the system reads at most 2 GiB at once
+    while pieces[-1]:
+        done = sum(map(len, pieces))
+        pieces.append(os.pread(descriptor, length - done, offset + done))
+    return b"".join(pieces)
