@@ -26,7 +26,7 @@ from adelta.spark.sql_names import cluster_session, frame, named_table, storage_
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.table_creation import TableWish, create_as_wished
 from adelta.spark.table_names import add_name, drop_name, find_table
-from adelta.sql.execute.definition import field_of, layout_of
+from adelta.sql.execute.definition import field_of, layout_of, like_table
 from adelta.sql.execute.rows import overwrites_dynamically, replaced_rows, target_columns
 from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
@@ -176,6 +176,11 @@ def run_merge(spark: SparkSession, statement: Merge, session: Session) -> DataFr
 def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFrame | None:
     """Create or replace a table; None where the statement is about one of another format."""
     name = statement.table
+    if statement.like is not None:
+        found = _like(spark, statement)
+        if found is None:
+            return None
+        statement = found
     if name.path is None and statement.provider is None:
         return None  # of Spark's own default format
     ensure_registered(spark)
@@ -192,6 +197,22 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
     else:
         _define_named(spark, statement, zone)
     return frame(spark, table_of(NOTHING))
+
+
+def _like(spark: SparkSession, statement: CreateTable) -> CreateTable | None:
+    """The statement, with what the other table has; None where that is of another format."""
+    assert statement.like is not None
+    try:
+        uri = str(named_table(spark, statement.like).path)
+    except TableNotFoundError:
+        return None
+
+    async def said() -> CreateTable:
+        async with open_table(uri, storage_options(spark, uri)) as other:
+            return await like_table(statement, other)
+
+    found = call(said)
+    return found if found.provider is not None else replace(found, provider="delta")
 
 
 def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFrame:

@@ -197,6 +197,8 @@ def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
         return isinstance(statement.change, DropFeature)
     if isinstance(statement, CreateClone):
         return True
+    if isinstance(statement, CreateTable):
+        return statement.like is not None
     if isinstance(statement, Merge):
         return statement.source_as_of is not None
     return begins_so and not isinstance(statement, DescribeTable)

@@ -156,7 +156,8 @@ class ColumnDefinition:
 class CreateTable:
     """``CREATE [OR REPLACE] TABLE [IF NOT EXISTS]`` and ``REPLACE TABLE``, with rows or without.
 
-    `checks` are constraints by name. Where `columns` is empty they are those of the rows.
+    `checks` are constraints by name. Where `columns` is empty they are those of the rows, or, with
+    all else that is not said, those of the table `like`.
     """
 
     table: TableName
@@ -170,6 +171,7 @@ class CreateTable:
     location: str | None = None
     provider: str | None = None
     query: Query | None = None
+    like: TableName | None = None
 
 
 # ------------------------------------------------------------------------------------------- rows

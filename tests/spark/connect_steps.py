@@ -256,6 +256,9 @@ def step_statements_are_run_on_tables_by_name(spark, path):
     assert spark.sql("SELECT * FROM default.made, {n} WHERE id > n", n=spark.range(2, 3).toDF("n"))
     [row] = spark.sql("DESCRIBE DETAIL default.made").collect()
     assert (row.name, row.numFiles) == ("spark_catalog.default.made", 1)
+    spark.sql("CREATE TABLE alike LIKE by_name")
+    spark.sql("INSERT INTO alike VALUES (8, soundex('a'))")
+    assert spark.sql("SELECT * FROM alike").collect() == [(8, "A000")]
     assert spark.sql("CREATE TABLE near SHALLOW CLONE by_name").collect()[0][1] == 1
     assert spark.sql("CREATE OR REPLACE TABLE made CLONE by_name VERSION AS OF 0").count() == 1
     assert spark.sql("SELECT * FROM made").columns == ["id", "v"]

@@ -42,6 +42,12 @@ def test_statements_of_deltas_own_are_run_by_name_and_by_path(spark, table, tmp_
     adelta.spark.DeltaTable.forName(spark, table).addFeatureSupport("vacuumProtocolCheck")
     drop = f"ALTER TABLE {table} DROP FEATURE vacuumProtocolCheck TRUNCATE HISTORY"
     assert adelta.spark.sql(spark, drop).collect() == []
+    place = f"LOCATION '{tmp_path}/mapped' TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    text = f"CREATE TABLE statements.mapped (s STRUCT<a: INT>) USING adelta {place}"
+    adelta.spark.sql(spark, text)
+    place = f"LOCATION '{tmp_path}/alike'"
+    adelta.spark.sql(spark, f"CREATE TABLE statements.alike LIKE statements.mapped {place}")
+    assert spark.table("statements.alike").schema == spark.table("statements.mapped").schema
 
 
 def test_all_other_statements_are_sparks(spark, table):

@@ -80,6 +80,15 @@ async def test_a_table_is_made_filled_changed_and_read(run, lake):
         zone="America/New_York",
     ) == [{"num_affected_rows": 2, "num_inserted_rows": 2}]
     await run("INSERT INTO t (id, name, v) VALUES (7, 'c', 2), (8, 'd', DEFAULT), (9, 'e', 1e3)")
+    other = f"delta.`{lake}/alike`"
+    await run(f"CREATE TABLE {other} LIKE t COMMENT 'of others'")
+    assert await run(f"DESCRIBE {other}") == await run("DESCRIBE t")
+    values = "(list_reverse(['a', 'b'])[1], TIMESTAMP '2024-01-01')"
+    await run(f"INSERT INTO {other} (name, at) VALUES {values}")
+    expected = {"id": 1, "name": "b", "v": 1.5, "day": dt.date(2024, 1, 1)}
+    assert await run(f"SELECT id, name, v, day FROM {other}") == [expected]
+    with pytest.raises(InvariantViolationError, match="named"):
+        await run(f"INSERT INTO {other} (name) VALUES ('')")
     assert await run("SELECT id, name, v, day FROM t ORDER BY id") == [
         {"id": 1, "name": "a", "v": 1.5, "day": dt.date(2024, 1, 2)},
         {"id": 2, "name": "b", "v": 1.5, "day": None},

@@ -37,6 +37,7 @@ __all__ = [
     "protocol_for_new_table",
     "protocol_of",
     "protocol_of_names",
+    "settable_properties",
     "stored_properties",
     "validate_properties",
     "wanted_features",
@@ -54,6 +55,12 @@ def validate_properties(configuration: Mapping[str, str]) -> dict[str, str]:
             value is not allowed.
     """
     return validate(configuration, (*PROPERTIES, *(p for f in FEATURES for p in f.properties)))
+
+
+def settable_properties(configuration: Mapping[str, str]) -> dict[str, str]:
+    """What of a table's properties a user may set: all but what Delta keeps there itself."""
+    kept = {p.key for each in FEATURES for p in each.properties if not p.settable}
+    return {key: value for key, value in configuration.items() if key not in kept}
 
 
 def stored_properties(configuration: Mapping[str, str]) -> dict[str, str]:

@@ -200,8 +200,18 @@ def _check_same(
         )
 
 
+_BESIDE_TYPES = ("metadata", "nullable", "containsNull", "valueContainsNull")
+
+
 def _types(schema: StructType) -> list[tuple[str, Any]]:
-    return [(field.name, json.dumps(type_to_json(field.type))) for field in schema]
+    return [(field.name, _names_and_types(type_to_json(field.type))) for field in schema]
+
+
+def _names_and_types(said: Any) -> Any:
+    """The JSON of a type without what is said of fields inside beside their names and types."""
+    if isinstance(said, dict):
+        return {k: _names_and_types(v) for k, v in said.items() if k not in _BESIDE_TYPES}
+    return [_names_and_types(each) for each in said] if isinstance(said, list) else said
 
 
 async def _create(definition: Definition, storage_options: Mapping[str, str]) -> None:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema.alteration import shown
+from adelta.kernel.schema.column_mapping import without_mapping
 from adelta.kernel.schema.types import StructField, StructType
-from adelta.kernel.table_features import DEFAULT_KEY
+from adelta.kernel.table_features import (
+    CLUSTERING_DOMAIN,
+    DEFAULT_KEY,
+    clustering_columns,
+    settable_properties,
+)
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.create import create_table
 from adelta.operations.define_with_rows import define_with_rows
 from adelta.operations.replace import replace_table
 from adelta.sql.execute.query import query_rows
 from adelta.sql.records import INSERTED, NOTHING, table_of
+from adelta.sql.statements import ColumnDefinition, Identity
 from adelta.table import Table, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.sql.session import Session
-    from adelta.sql.statements import ColumnDefinition, CreateClone, CreateTable
+    from adelta.sql.statements import CreateClone, CreateTable
 
-__all__ = ["field_of", "layout_of", "place_of", "run_create"]
+__all__ = ["field_of", "layout_of", "like_table", "place_of", "run_create"]
 
 _GENERATION = "delta.generationExpression"
 _SPARK_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
@@ -30,6 +38,9 @@ _SPARK_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 async def run_create(statement: CreateTable, session: Session) -> pa.Table:
     """Create or replace the table."""
+    if statement.like is not None:
+        async with session.opened(statement.like) as other:
+            statement = await like_table(statement, other)
     uri, options = place_of(statement, session)
     schema = StructType(tuple(map(field_of, statement.columns)))
     layout, mode = layout_of(statement), statement.mode
@@ -78,6 +89,23 @@ async def run_create(statement: CreateTable, session: Session) -> pa.Table:
     return table_of(NOTHING)
 
 
+async def like_table(statement: CreateTable, other: Table) -> CreateTable:
+    """The statement, which says itself what the other table has that it is to be like."""
+    snapshot = await other.snapshot()
+    domains = await snapshot.domain_metadata()
+    metadata, said = snapshot.metadata, statement.comment
+    return replace(
+        statement,
+        like=None,
+        columns=tuple(map(_column_of, without_mapping(snapshot.delta_schema))),
+        partition_by=statement.partition_by or snapshot.partition_columns,
+        cluster_by=statement.cluster_by
+        or clustering_columns(domains.get(CLUSTERING_DOMAIN), metadata),
+        properties={**settable_properties(snapshot.properties), **statement.properties},
+        comment=metadata.description if said is None else said,
+    )
+
+
 def layout_of(statement: CreateTable) -> dict[str, Any]:
     """What is said of the table beside its columns, as arguments of the operations."""
     checks = {CONSTRAINT_PREFIX + name: text for name, text in statement.checks.items()}
@@ -105,6 +133,25 @@ def field_of(column: ColumnDefinition) -> StructField:
         metadata["delta.identity.step"] = column.identity.step
         metadata["delta.identity.allowExplicitInsert"] = not column.identity.always
     return StructField(column.name, column.type, column.nullable, metadata)
+
+
+def _column_of(field: StructField) -> ColumnDefinition:
+    """The definition that `field_of` makes the field of."""
+    said = field.metadata
+    identity = None
+    if "delta.identity.start" in said:
+        always = not said.get("delta.identity.allowExplicitInsert", False)
+        identity = Identity(always, said["delta.identity.start"], said["delta.identity.step"])
+    return ColumnDefinition(
+        field.name,
+        field.type,
+        nullable=field.nullable,
+        comment=said.get("comment"),
+        default=said.get(DEFAULT_KEY),
+        generated=said.get(_GENERATION),
+        limit=said.get(_SPARK_TYPE),
+        identity=identity,
+    )
 
 
 def place_of(statement: CreateTable | CreateClone, session: Session) -> tuple[str, Any]:

@@ -22,13 +22,15 @@ _LIMITED = ("VARCHAR", "CHAR", "CHARACTER")
 
 
 def read_create(reader: Reader) -> CreateTable | CreateClone:
-    """``[CREATE [OR REPLACE] | REPLACE] TABLE …``, of columns, of a query or as a clone."""
+    """``[CREATE [OR REPLACE] | REPLACE] TABLE …``, of columns, a query, like a table or a clone."""
     mode = _header(reader)
     table = reader.table()
     if reader.accept("SHALLOW", "CLONE"):
         return _clone(reader, table, mode, shallow=True)
     if reader.accept("DEEP", "CLONE") or reader.accept("CLONE"):
         return _clone(reader, table, mode, shallow=False)
+    if mode in ("create", "create if not exists") and reader.accept("LIKE"):
+        return _clauses(reader, CreateTable(table, mode, like=reader.table()))
     return _definition(reader, table, mode)
 
 

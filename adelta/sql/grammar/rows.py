@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from adelta.errors import InvalidExpressionError
 from adelta.sql.grammar.query import begins_query, read_query
 from adelta.sql.statements import (
     Assignment,
@@ -72,9 +74,11 @@ def _source(reader: Reader) -> Values | Query:
         reader.fail("expected VALUES or a query")
     begin = reader.at
     if reader.accept("VALUES"):
-        rows = reader.listed(lambda: _row(reader), parentheses=False)
-        if reader.token.operator in _ENDS_OF_VALUES and reader.token.kind in ("end", "operator"):
-            return Values(rows)
+        with suppress(InvalidExpressionError):  # which another engine may compute
+            rows = reader.listed(lambda: _row(reader), parentheses=False)
+            end = reader.token
+            if end.operator in _ENDS_OF_VALUES and end.kind in ("end", "operator"):
+                return Values(rows)
         reader.back(begin)  # VALUES with an alias, or a part of a larger query
     return read_query(reader)
 
