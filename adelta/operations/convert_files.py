@@ -35,7 +35,7 @@ from adelta.parquet.footer.file_statistics import (
     plan_leaf,
     shape_statistics,
 )
-from adelta.parquet.footer.footer_shape import FooterShape
+from adelta.parquet.footer.known_shapes import learnt_shape
 from adelta.parquet.footer.layout import FileLayout
 from adelta.parquet.thrift import ThriftError
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructField, StructType
     from adelta.parquet.footer.fetch_footer import FetchedFooter
     from adelta.parquet.footer.file_statistics import FooterStatistics, LeafPlan
+    from adelta.parquet.footer.footer_shape import FooterShape
     from adelta.storage.object_store import ObjectMeta, ObjectStore
     from adelta.storage.roots import StoreRoots
 
@@ -265,8 +266,7 @@ class _Looking:
         self._lessons -= 1
         known = next((each for each in self._shapes if each[0].is_of(footer)), None)
         try:
-            shape = FooterShape(footer, kind.num_leaves) if known is None else known[0]
-            shape = shape.learn(footer, metadata)
+            shape = learnt_shape(footer, metadata, kind.num_leaves)
         except ThriftError:
             return
         facts = shape.read(footer)

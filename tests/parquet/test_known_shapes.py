@@ -25,6 +25,8 @@ from tests.parquet.test_footer_shape import SCHEMA, footer_of, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from adelta.parquet.footer.footer_shape import FooterShape
+
 Chunks = dict[tuple[int, int], ChunkLayout]
 
 
@@ -188,3 +190,21 @@ def test_a_file_that_is_read_column_by_column_counts_once(monkeypatch: pytest.Mo
         for leaf in range(file.tree.num_leaves):
             file.places((leaf,), (0,))
     assert asked == ["a", "b"]
+
+
+def test_a_shape_is_learnt_once_and_then_of_what_it_cannot_read() -> None:
+    def shape_of(data: bytes) -> FooterShape:
+        metadata = pq.read_metadata(io.BytesIO(data))
+        return known_shapes.learnt_shape(footer_of(data), metadata, metadata.num_columns)
+
+    known_shapes.forget_shapes()
+    plain, nulls = stored(table([1, 2])), stored(table([None, None]))
+    first = shape_of(plain)
+    assert first.read(footer_of(plain)) is not None
+    assert first.read(footer_of(nulls)) is None
+    assert shape_of(stored(table([3, 4]))) is first
+    both = shape_of(nulls)
+    assert both.read(footer_of(plain)) is not None
+    assert shape_of(plain) is shape_of(nulls) is both
+    known_shapes.forget_shapes()
+    assert shape_of(plain) is not both

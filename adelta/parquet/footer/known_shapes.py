@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adelta.parquet.footer.columns import ColumnTree
     from adelta.parquet.footer.footer_shape import ChunkPlace, FooterShape
 
-__all__ = ["KnownShape", "WholeFile", "forget_shapes", "known_chunks", "known_file"]
+__all__ = ["KnownShape", "WholeFile", "forget_shapes", "known_chunks", "known_file", "learnt_shape"]
 
 _LONGEST_FOOTER = 64 * 1024  # bytes of footers that are taken as a whole
 _MOST_CHUNKS = 256
@@ -68,6 +68,7 @@ class _Kind:
 
 
 _kinds: list[_Kind] = []
+_learnt_last: list[FooterShape] = []  # of those whose statistics alone are asked for
 _lock = Lock()
 
 
@@ -120,6 +121,25 @@ def known_file(footer: bytes, footer_start: int) -> WholeFile | None:
     return None
 
 
+def learnt_shape(footer: bytes, metadata: pq.FileMetaData, leaves: int) -> FooterShape:
+    """A shape that reads a footer, of which Arrow makes `metadata`, and those before like it.
+
+    It is kept, so that a process learns it once. CPU-heavy.
+
+    Raises:
+        ThriftError: the footer is damaged, or has more to it than is known.
+    """
+    from adelta.parquet.footer.footer_shape import FooterShape  # most programs need none
+
+    before = next((each for each in _learnt_last[:] if each.is_of(footer)), None)
+    if before is not None and before.read(footer) is not None:
+        return before
+    shape = (before or FooterShape(footer, leaves)).learn(footer, metadata)
+    with _lock:
+        _learnt_last[:] = [shape, *(each for each in _learnt_last if each is not before)][:_KINDS]
+    return shape
+
+
 def forget_shapes() -> None:
     """Know no more than a process that has just begun; how files are read depends on that.
 
@@ -127,6 +147,7 @@ def forget_shapes() -> None:
     """
     with _lock:
         _kinds.clear()
+        _learnt_last.clear()
     forget_trees()
 
 
