@@ -22,7 +22,8 @@ from adelta.deltalake.writer.modes import check_known_keys, split_properties
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import ArrayType, StructField, StructType
-from adelta.operations.constraints import constraint_key
+from adelta.operations.constraints import add_constraints, constraint_key
+from adelta.sync._portal import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,7 +121,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Let every row satisfy a condition in SQL, by name; a commit each.
+        """Let every row satisfy conditions in SQL, by their names.
 
         Raises:
             DeltaError: none is given, there is another of the name, or a row does not satisfy it.
@@ -133,10 +134,16 @@ class TableAlterer:
             raise DeltaError(
                 "Generic DeltaTable error: No check constraint (Name and Expression) provided"
             )
-        for name, expression in constraints.items():
-            options, text = commit_options(commit, after), spark_sql(expression)
-            if not self._has_constraint(name, text):
-                self._changed("add_constraint", options, name, text)
+        wanted = {name: spark_sql(text) for name, text in constraints.items()}
+        news = {k: text for k, text in wanted.items() if not self._has_constraint(k, text)}
+        if not news:
+            return
+        table = self.table._table
+        table.update_incremental()
+        options = replace(commit_options(commit, after), before=table.snapshot.protocol)
+        handle = table.committing(options)  # which is open as long as it is held
+        call(add_constraints, handle._async(), news)
+        table.update_incremental()
 
     def _has_constraint(self, name: str, expression: str) -> bool:
         """Whether the table has it already, spelt in whatever way.

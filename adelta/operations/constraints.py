@@ -54,33 +54,57 @@ async def add_constraint(
         CommitConflictError: another commit came first and the work has to be done again.
         StorageError: the store refused or failed.
     """
-    if not name.strip():
+    return await add_constraints(
+        table,
+        {name: expression},
+        zone=zone,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
+async def add_constraints(
+    table: TableOrAddress,
+    constraints: Mapping[str, str],
+    *,
+    zone: str = "UTC",
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """What `add_constraint` does, for conditions by their names, in one commit.
+
+    Raises:
+        InvalidOptionError: there is a constraint of a name, or a name is empty.
+    """
+    if not all(name.strip() for name in constraints):
         raise InvalidOptionError("a constraint needs a name")
-    condition = parse_expression(expression, zone=zone)
+    conditions = {name: parse_expression(text, zone=zone) for name, text in constraints.items()}
+    listed = [{"name": name, "expr": text} for name, text in constraints.items()]
     async with altering(
         table,
         "ADD CONSTRAINT",
-        {"name": name, "expr": expression},
+        listed[0] if len(listed) == 1 else {"constraints": listed},
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        taken = constraint_key(tx.metadata, name)
-        if taken is not None:
-            raise InvalidOptionError(
-                f"{opened.uri} has a constraint {name!r} already "
-                f"({tx.metadata.configuration[taken]}); drop it first, or choose another name"
-            )
+        for name in constraints:
+            taken = constraint_key(tx.metadata, name)
+            if taken is not None:
+                raise InvalidOptionError(
+                    f"{opened.uri} has a constraint {name!r} already "
+                    f"({tx.metadata.configuration[taken]}); drop it first, or choose another name"
+                )
         files = await tx.read()
-        configuration = tx.configuration
-        bound = bind_predicate(condition, tx.metadata.schema, zone=zone)
-        broken = await violations(opened, configuration, files, bound)
-        if broken:
-            raise InvariantViolationError(
-                f"{broken} rows of {opened.uri} do not satisfy {expression}, so it cannot become "
-                f"the constraint {name!r}; correct them first"
-            )
-        key = CONSTRAINT_PREFIX + name.lower()
-        stored = {**tx.metadata.configuration, key: expression}
+        for name, condition in conditions.items():
+            bound = bind_predicate(condition, tx.metadata.schema, zone=zone)
+            broken = await violations(opened, tx.configuration, files, bound)
+            if broken:
+                raise InvariantViolationError(
+                    f"{broken} rows of {opened.uri} do not satisfy {constraints[name]}, so it "
+                    f"cannot become the constraint {name!r}; correct them first"
+                )
+        keys = {CONSTRAINT_PREFIX + name.lower(): text for name, text in constraints.items()}
+        stored = {**tx.metadata.configuration, **keys}
         await in_thread(stage_metadata, tx, tx.metadata.with_configuration(stored))
     return AlterMetrics(tx.version)
 

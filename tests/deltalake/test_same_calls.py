@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from decimal import Decimal
@@ -238,6 +239,22 @@ def test_columns_inside_and_conditions_on_them_are_written_alike(tmp_path: Path)
 
     theirs, ours = both(tmp_path, run)
     assert ours == theirs
+
+
+def test_constraints_come_in_one_commit_or_not_at_all(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ROWS)
+        table = lake.DeltaTable(uri)
+        table.alter.add_constraint({"c": "id > 0", "d": "id < 10"})
+        told = table.history(1)[0]
+        refused = answer(lambda: table.alter.add_constraint({"e": "id > 0", "g": "id > 10"}))
+        table.alter.add_constraint({"c": "id > 0", "h": "id < 100"})
+        names = [each["name"] for each in json.loads(told["operationParameters"]["constraints"])]
+        return refused, told["operation"], sorted(names), table.version(), table.metadata()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours[:4] == theirs[:4]  # type: ignore[index]
+    assert ours[4].configuration == theirs[4].configuration  # type: ignore[index]
 
 
 def test_a_merge_is_executed_once(tmp_path: Path) -> None:
