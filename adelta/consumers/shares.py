@@ -43,7 +43,8 @@ def check_same_share(name: str, kept: Position, share: Share | None) -> None:
     raise InvalidOptionError(
         f"the consumer {name!r} has read up to {kept} for the share {before}, and is opened for "
         f"{now}: rows before that which were not its own would be missed. Open it with the share "
-        "that it had. To share the rows anew, stop all consumers that share them, and open others "
+        "that it had. To share the rows anew, let all consumers that share them get past the rows "
+        "that were there at first (until no position is in_snapshot), stop them, and open others "
         "under new names, with start=min(...) of the positions of all: nothing is missed then, and "
         "nothing comes twice where all have read everything that was there"
     )

@@ -92,6 +92,33 @@ async def test_a_transaction_that_was_cancelled_once_it_had_committed_is_skipped
     assert await (await target.snapshot()).scan().count() == 2
 
 
+async def test_rows_are_shared_anew_from_the_least_position_of_those_that_shared_them(
+    tmp_path: Path,
+) -> None:
+    table, kept = str(tmp_path / "table"), tmp_path / "kept"
+    for first in (0, 100):
+        rows = pa.table({"id": list(range(first, first + 100))})
+        await adelta.write_table(table, rows)
+    stopped, seen = [], set[int]()
+    for number in range(2):
+        async with adelta.Consumer(
+            table, f"a{number}", kept, share=("id", number, 2), max_rows=9, start=0
+        ) as consumer:
+            for _ in range(number * 4 + 3):
+                batch = await anext(consumer)
+                seen |= set(batch.data.column("id").to_pylist())
+                await consumer.acknowledge(batch)
+            stopped.append(consumer.position)
+    assert len(set(stopped)) == 2
+    for number in range(3):
+        async with adelta.Consumer(
+            table, f"b{number}", kept, share=("id", number, 3), start=min(stopped), follow=False
+        ) as consumer:
+            async for batch in consumer:
+                seen |= set(batch.data.column("id").to_pylist())
+    assert seen == set(range(200)), "nothing is missed"
+
+
 async def test_in_a_folder(tmp_path: Path) -> None:
     await check(FilePositions(tmp_path), FilePositions(str(tmp_path)))
     assert [path.name for path in (tmp_path / "c").iterdir()] == [f"{2:020d}.json"]
