@@ -17,6 +17,7 @@ from adelta.spark.new_sessions import MARK, want_delta, watch_new_sessions
 from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.session import ensure_delta
 from adelta.spark.table_builder import DeltaColumnBuilder, DeltaTableBuilder, IdentityGenerator
+from adelta.spark.test_cases import test_case
 from adelta.write.spec import engine_info
 
 __all__ = ["configure_spark_with_delta_pip", "install_as_delta"]
@@ -87,6 +88,7 @@ def configure_spark_with_delta_pip(
 
 def _modules() -> list[ModuleType]:
     conflicts: dict[str, object] = {**CONFLICTS}
+    lazily = "__getattr__"
     builders = {
         "DeltaMergeBuilder": DeltaMergeBuilder,
         "DeltaOptimizeBuilder": DeltaOptimizeBuilder,
@@ -102,6 +104,8 @@ def _modules() -> list[ModuleType]:
         "delta._typing": _TYPES,
         "delta.connect": {"DeltaTable": DeltaTable},
         "delta.connect.exceptions": conflicts,
+        "delta.connect.testing": {},
+        "delta.connect.testing.utils": {lazily: test_case("connectutils", "ReusedConnectTestCase")},
         "delta.connect.tables": {**builders, "IdentityGenerator": IdentityGenerator},
         "delta.exceptions": conflicts,
         "delta.exceptions.base": conflicts,
@@ -112,6 +116,8 @@ def _modules() -> list[ModuleType]:
             "DeltaColumnBuilder": DeltaColumnBuilder,
             "IdentityGenerator": IdentityGenerator,
         },
+        "delta.testing": {},
+        "delta.testing.utils": {lazily: test_case("sqlutils", "ReusedSQLTestCase")},
         "delta.version": version,
     }
     made = {name: _module(name, each) for name, each in members.items()}
@@ -127,5 +133,7 @@ def _modules() -> list[ModuleType]:
 def _module(name: str, members: dict[str, object]) -> ModuleType:
     made = ModuleType(name, f"adelta, under the names of {name}.")
     made.__spec__ = ModuleSpec(name, None)
-    vars(made).update(members, __all__=list(members))
+    vars(made).update(members)
+    if "__getattr__" not in members:
+        vars(made)["__all__"] = list(members)
     return made

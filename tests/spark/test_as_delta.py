@@ -37,8 +37,21 @@ import delta.tables, delta.exceptions, delta.pip_utils
 from delta.connect.tables import DeltaTable as RemoteTable
 from delta.connect.exceptions import ConcurrentAppendException as RemoteConflict
 from delta.exceptions.captured import ConcurrentAppendException as CapturedConflict
+from delta.testing.utils import DeltaTestCase
+from delta.connect.testing import utils as of_connect
+
+class Case(DeltaTestCase):
+    def runTest(self):
+        with self.tempTable() as name:
+            self.spark.range(2).write.format("delta").saveAsTable(name)
+            Table.forName(self.spark, name).delete("id = 0")
+            Table.forName(self.spark, name).toDF().write.format("delta").save(self.tempFile)
+            assert self.spark.read.format("delta").load(self.tempFile).count() == 1
 
 def work(spark, path):
+    Case.spark, Case.setUpClass, Case.tearDownClass = spark, lambda: None, lambda: None
+    Case().debug()
+    assert not hasattr(of_connect, "nothing")
     assert DeltaTable is Table is delta.tables.DeltaTable is RemoteTable
     assert ConcurrentAppendException is RemoteConflict is CapturedConflict
     spark.range(3).write.format("delta").save(path)
