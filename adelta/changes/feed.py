@@ -253,8 +253,8 @@ class ChangeFeed:
                 if not TableConfiguration(protocol, metadata).change_data_feed_enabled:
                     raise ChangesNotAvailableError(
                         f"{self._roots.store.uri}: the change data feed was not enabled at version "
-                        f"{commit.version}; start from the version that set "
-                        "delta.enableChangeDataFeed"
+                        f"{commit.version}; start from a version at which it was, or enable it by "
+                        "set_properties (delta.enableChangeDataFeed) for what comes after"
                     )
                 earlier_ms = time_ms = max(commit.timestamp_ms or 0, earlier_ms + 1)
                 found = changed_pieces(self._roots, commit, time_ms, partitioned=partitioned)

@@ -86,7 +86,8 @@ async def _start(table: Table, since: int | Position | str) -> tuple[int, str | 
     if not isinstance(since, Position) and since != "latest":
         if isinstance(since, bool) or not isinstance(since, int) or since < 0:
             raise InvalidOptionError(
-                f"since is a version, a Position or 'latest'; {since!r} is none of these"
+                f"since is a version, a Position or 'latest'; {since!r} is none of these: the text "
+                "of a position becomes one by Position.parse(...)"
             )
         if since == 0:
             return 0, None

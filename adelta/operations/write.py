@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from adelta._arguments import (
-    checked,
-)
+from adelta._arguments import checked
 from adelta._clock import moment
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, MetadataChangedError, TableAlreadyExistsError
 from adelta.kernel.expressions.dnf import Where, to_predicate
+from adelta.kernel.table_properties import FEATURE_PREFIX, PROTOCOL_KEYS
 from adelta.operations.create import exists
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteKind, WriteMode
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["PartitionOverwrite", "SchemaMode", "WriteMetrics", "WriteMode", "write_table"]
+
+
+_log = logging.getLogger("adelta.operations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,8 @@ async def write_table(
 
     `partition_by`, `cluster_by`, which is as in `create_table`, `properties`, `name` and
     `description` are for a new table. Naming other columns than an existing table is partitioned or
-    clustered by is an error, but for `partition_by` where the schema is overwritten. `txn` is an
+    clustered by is an error, but for `partition_by` where the schema is overwritten; of properties
+    that it does not have, a warning is logged (`set_properties` sets them). `txn` is an
     application's id and its version: where the table shows that the application has got there
     before, nothing is written. `storage_options`, `unsafe_single_writer` and `catalog`, which are
     as in `open_table`, are for a table given by its address.
@@ -176,7 +180,27 @@ async def _write(table: Table, data: Data, request: WriteRequest) -> WriteMetric
         )
     if mode == "ignore":
         return WriteMetrics(None)
-    return await _written(table, await change_rows(table, data, request))
+    tx = await change_rows(table, data, request)
+    if not tx.skipped:
+        _warn_of_properties(tx, request.properties)
+    return await _written(table, tx)
+
+
+def _warn_of_properties(tx: TransactionCore, asked: Mapping[str, str]) -> None:
+    """Say which of the properties that were asked for a table that was there does not have."""
+    has = tx.metadata.configuration
+    lacking = sorted(
+        key
+        for key, value in asked.items()
+        if key not in PROTOCOL_KEYS and not key.startswith(FEATURE_PREFIX) and has.get(key) != value
+    )
+    if lacking:
+        _log.warning(
+            "%s: properties are for a new table, and this one was there: it stays without the %s "
+            "that were asked for; set_properties sets them",
+            tx.root,
+            ", ".join(lacking),
+        )
 
 
 async def _written(table: Table, tx: TransactionCore) -> WriteMetrics:

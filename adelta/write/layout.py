@@ -98,8 +98,9 @@ class DataFileLayout:
         )
         if not stored.fields:
             raise SchemaMismatchError(
-                "every column of the table is a partition column or void, so that its data files "
-                "would hold none; add a column first"
+                "every column of the table is a partition column or has no type (`void`, as "
+                "columns of nulls alone have), so that its data files would hold none; add a "
+                "column, or cast one to a type, first"
             )
         hidden, changes = _hidden(spec), spec.content == "changes"
         leaves = (

@@ -68,7 +68,7 @@ __all__ = ["Stage", "TransactionLife"]
 class Stage(Enum):
     """How far a transaction has got, as a sentence about it goes on."""
 
-    NEW = "has not begun: use it in an `async with` block"
+    NEW = "has not begun: use it in a `with` block, in asynchronous code in `async with`"
     BEGINNING = "is beginning"
     OPEN = "is open"
     COMMITTING = "is being committed"

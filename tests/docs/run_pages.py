@@ -87,7 +87,7 @@ def run_line(words: list[str]) -> None:
                 assert set(extras.split(",")) <= set(_PROJECT["project"]["optional-dependencies"])
         case ["tox", "-e", name, *_]:
             assert f"testenv:{name}]" in (ROOT / "tox.ini").read_text(encoding="utf-8")
-        case ["python", "-m", "venv" | "asyncio" | "pip", *_] | ["." | "source", _]:
+        case ["python"] | ["python", "-m", "venv" | "asyncio" | "pip", *_] | ["." | "source", _]:
             pass
         case ["python" | "spark-submit" | "uvicorn", *arguments]:
             files = [each for each in arguments if each.endswith(".py")]

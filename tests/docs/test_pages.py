@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from codeop import CommandCompiler
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,6 +70,17 @@ def run(pages: list[str], environment: dict[str, str], folder: Path) -> None:
 
 def test_the_blocks_of_every_page_run(environment: dict[str, str], tmp_path: Path) -> None:
     run([page for page in RUN if page not in ON_SPARK], environment, tmp_path)
+
+
+def test_the_tutorial_can_be_pasted_into_a_prompt() -> None:
+    """Which takes one statement at once, and ends a block, up to Python 3.12, by an empty line."""
+    for block in blocks_of("docs/tutorial.md"):
+        compiled, lines = CommandCompiler(), list[str]()
+        for line in [*block.text.splitlines(), ""] if block.language == "python" else ():
+            lines.append(line)
+            if compiled("\n".join(lines), block.place) is not None:
+                lines.clear()
+        assert not any(lines), block.place
 
 
 def test_so_do_those_that_use_spark(environment: dict[str, str], tmp_path: Path) -> None:

@@ -132,6 +132,19 @@ async def test_a_write_creates_the_table_with_its_rows_in_one_commit() -> None:
     assert await ids(uri) == [1, 2]
 
 
+async def test_properties_that_a_table_does_not_take_on_are_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They are for a new table."""
+    uri = address()
+    await write_table(uri, ROWS, properties={"own": "1"})
+    await write_table(uri, ROWS, properties={"own": "1", "delta.minWriterVersion": "2"})
+    assert not caplog.records
+    await write_table(uri, ROWS, properties={"own": "2", "delta.appendOnly": "true"})
+    assert "without the delta.appendOnly, own that were asked for; set_prop" in caplog.text
+    assert (await open_table(uri).snapshot()).properties == {"own": "1"}
+
+
 async def test_each_mode_does_what_it_says() -> None:
     uri = address()
     assert (await write_table(uri, ROWS, mode="error")).version == 0

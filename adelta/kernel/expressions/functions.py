@@ -7,6 +7,7 @@ computes differently.
 
 from __future__ import annotations
 
+import difflib
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from adelta.kernel.expressions.library import LIBRARY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ALIASES", "FUNCTIONS", "Arity"]
+__all__ = ["ALIASES", "FUNCTIONS", "Arity", "near"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +118,9 @@ ALIASES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Other spellings of canonical names."""
+
+
+def near(name: str) -> str:
+    """What to say behind a name that is no function's, of one that is spelt nearly so."""
+    found = difflib.get_close_matches(name, {*FUNCTIONS, *ALIASES}, 1, 0.8)
+    return f" (did you mean {found[0]}?)" if found else ""

@@ -26,7 +26,7 @@ _TOKEN = re.compile(
   | (?P<quoted>`(?:[^`]++|``)*`)
   | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:BD|bd|Bd|bD|[LlSsYyDdFf])?(?![\w.]))
   | (?P<word>[^\W\d]\w*|\d+\w+)
-  | (?P<operator><=>|<>|<=|>=|!=|!<|!>|==|\|\||::|->|[-+*/%(),.=<>!\[\]~&|^:;?])
+  | (?P<operator><=>|<>|<=|>=|!=|!<|!>|==|\|\||::|->|[-+*/%(),.=<>!\[\]~|^:;?]|&(?!&))
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -71,6 +71,7 @@ def tokenize(text: str) -> list[Token]:
         if match is None:
             begin = text[at]
             what = "is not closed" if begin in "'\"`" else "is not part of an expression"
+            what = "is half of a &&, which is written AND" if begin == "&" else what
             raise InvalidExpressionError(
                 f"{begin!r} at character {at + 1} {what}: {text[at : at + 40]!r}"
             )

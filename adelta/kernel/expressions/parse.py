@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import literals
-from adelta.kernel.expressions.functions import ALIASES, FUNCTIONS
+from adelta.kernel.expressions.functions import ALIASES, FUNCTIONS, near
 from adelta.kernel.expressions.lexer import Token, tokenize, unescape
 from adelta.kernel.expressions.library import ELEMENT
 from adelta.kernel.expressions.library.intervals import (
@@ -567,7 +567,7 @@ class _Parser:
             return Case(((arguments[0], arguments[1]),), arguments[2])
         arity = FUNCTIONS.get(name)
         if arity is None:
-            self._refuse(f"the function {token.text}")
+            self._refuse(f"the function {token.text}{near(name)}")
         if not arity.least <= len(arguments) <= (arity.most or len(arguments)):
             self._fail(f"{token.text} takes {arity}, not {len(arguments)}", token)
         return Call(name, arguments)

@@ -184,6 +184,7 @@ class _Binder:
         meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise InvalidExpressionError(
             f"there is no {where} named {path[depth]!r}: {meant}there are {listed or 'none'}"
+            + ("" if depth else "; a text is written in quotes of its own: '...'")
         )
 
     # ------------------------------------------------------------------------------- operators

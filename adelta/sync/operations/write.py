@@ -62,7 +62,8 @@ def write_table(
 
     `partition_by`, `cluster_by`, which is as in `create_table`, `properties`, `name` and
     `description` are for a new table. Naming other columns than an existing table is partitioned or
-    clustered by is an error, but for `partition_by` where the schema is overwritten. `txn` is an
+    clustered by is an error, but for `partition_by` where the schema is overwritten; of properties
+    that it does not have, a warning is logged (`set_properties` sets them). `txn` is an
     application's id and its version: where the table shows that the application has got there
     before, nothing is written. `storage_options`, `unsafe_single_writer` and `catalog`, which are
     as in `open_table`, are for a table given by its address.

@@ -146,6 +146,7 @@ def test_operators_bind_as_tightly_as_in_spark(text, node):
     [
         ("soundex(a) = 'x'", "function soundex"),
         ("rand() > a", "function rand"),
+        ("uper(a) = 'X'", "function uper .did you mean upper"),
         ("count(*) > 1", "expected a value"),
         ("a IN (SELECT 1)", "a subquery"),
         ("(a, b) IN ((1, 2))", "a row of several values"),
@@ -196,6 +197,11 @@ def test_text_that_is_no_expression_is_an_error_that_shows_where(text):
     with pytest.raises(InvalidExpressionError) as caught:
         parse_expression(text)
     assert len(str(caught.value)) > 20
+
+
+def test_and_is_not_written_with_two_signs():
+    with pytest.raises(InvalidExpressionError, match=r"at character 7 is half of a &&, .* AND"):
+        parse_expression("a > 5 && b")
 
 
 def test_nesting_as_deep_as_the_limit_is_read_and_deeper_is_refused():
