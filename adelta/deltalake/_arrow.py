@@ -105,6 +105,8 @@ def delta_type(arrow: Any) -> t.DataType:
         return t.BINARY
     if pa.types.is_dictionary(arrow):
         return delta_type(arrow.value_type)
+    if pa.types.is_decimal(arrow) and arrow.scale < 0:
+        raise ValueError("Invalid decimal: Negative scales are not supported in Delta")
     if pa.types.is_decimal(arrow) and arrow.precision <= 38:
         return t.DecimalType(arrow.precision, arrow.scale)
     if pa.types.is_map(arrow):

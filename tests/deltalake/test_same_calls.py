@@ -257,6 +257,18 @@ def test_constraints_come_in_one_commit_or_not_at_all(tmp_path: Path) -> None:
     assert ours[4].configuration == theirs[4].configuration  # type: ignore[index]
 
 
+def test_decimals_of_a_negative_scale_are_no_type_of_a_table(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        schema = pa.schema([("x", pa.decimal128(5, -2))])
+        with pytest.raises(Exception, match="Negative scales are not supported in Delta"):
+            lake.Schema.from_arrow(schema)
+        with pytest.raises(Exception, match="Negative scales are not supported in Delta"):
+            lake.DeltaTable.create(uri, schema)
+        return lake.DeltaTable.is_deltatable(uri)
+
+    assert both(tmp_path, run) == (False, False)
+
+
 def test_a_merge_is_executed_once(tmp_path: Path) -> None:
     lake = adelta.deltalake
     lake.write_deltalake(str(tmp_path), ROWS)
