@@ -7,8 +7,9 @@
     python -m tests.simulation hunt seconds=600                 # both, for so long: hunt.py
 
 Ends with status 1 where something was wrong; of many runs it shrinks the one that failed first, and
-prints the command that makes that one again. `first` is the first seed of many, `commits` how many
-each writer makes, and `jobs` how many processes make runs at once.
+prints the command that makes that one again. Every other run is a busy one, of small commits.
+`first` is the first seed of many, `commits` how many each writer makes, and `jobs` how many
+processes make runs at once.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def one(words: list[str]) -> int:
 
 def _tried(seed: int, commits: int, *, overwriting: bool) -> tuple[Plan, int, list[str]]:
     plan = Plan.drawn(seed, commits, overwriting=overwriting)
+    if seed % 2 and not overwriting:
+        plan = Plan.busy(seed, commits)
     ran = run(plan)
     return plan, ran.commits, ran.wrong
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["EXCLUDES", "Plan"]
 
 EXCLUDES = ("store", "store", "dynamodb", "catalog", "owner", "owner-dynamodb")
+_SMALL = (*("append",) * 6, "import", "note")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Plan:
     owner, two instances of which die and come back. By the keeper "ownership" that takes the table
     and gives it back, to the store or to entries in DynamoDB (owner-dynamodb). `overwriting` takes
     the conditional puts away, so that the checker has something to find. With `vector_files` all
-    deletion vectors are in files, as large ones are.
+    deletion vectors are in files, as large ones are. Each writer's process has so many `tasks`,
+    which share a table, and read it after an operation in `reads` of 100 cases.
     """
 
     seed: int
@@ -45,6 +47,8 @@ class Plan:
     tailers: int = 0
     excludes: str = "store"
     vector_files: bool = False
+    reads: int = 20
+    tasks: int = 1
 
     @classmethod
     def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:
@@ -68,6 +72,21 @@ class Plan:
             drawn = replace(drawn, keepers=(*drawn.keepers, "ownership"))
         return replace(drawn, vector_files=draw.random() < 0.5)
 
+    @classmethod
+    def busy(cls, seed: int, commits: int = 20) -> Plan:
+        """A run of a seed whose writers make many small commits, some of them together."""
+        drawn = cls.drawn(seed, commits)
+        draw = random.Random(f"busy {seed}")
+        keeper = draw.choice(drawn.keepers) if drawn.keepers else ""
+        return replace(
+            drawn,
+            kinds=_SMALL,
+            keepers=(keeper,) if keeper else (),
+            tailers=min(1, drawn.tailers),
+            tasks=draw.randint(2, 5),
+            reads=2,
+        )
+
     def smaller(self) -> Iterator[Plan]:
         """Plans with less in them, those that leave out most first."""
         if self.keepers:
@@ -84,6 +103,8 @@ class Plan:
             yield replace(self, vector_files=False)
         if self.writers > 1:
             yield replace(self, writers=self.writers - 1)
+        if self.tasks > 1:
+            yield replace(self, tasks=1)
         if self.tailers:
             yield replace(self, tailers=0)
         if self.excludes != "store":

@@ -45,7 +45,7 @@ from tests.support.linearizability import History, checked, cold_state, read_dig
 from tests.support.workload import SCHEMA, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from adelta.storage.dynamodb import DynamoTable, Item
     from tests.simulation.plan import Plan
@@ -212,8 +212,12 @@ class _Run:
         left = commits
         while left > 0:
             process, table = self.process("writer")
-            worker = Worker(table, process.name, self.generation, left, self._said, self.plan.kinds)
-            await self._until_over(process, worker.work(tell=_silent))
+            worker = Worker(
+                *(table, process.name, self.generation, left, self._said, self.plan.kinds),
+                reads=self.plan.reads / 100,
+            )
+            works = [worker.work(tell=_silent) for _ in range(self.plan.tasks)]
+            await self._until_over(process, works[0] if len(works) == 1 else _all_of(works))
             left = worker.left
 
     async def _until_over(self, process: Process, work: Any) -> None:
@@ -299,7 +303,7 @@ class _Run:
             await direct.snapshot()
         except AdeltaError as error:
             return [_unreadable(error)]
-        history = await checked(archive, History(self.said))
+        history = await checked(archive, History(self.said), scans=False)
         found = history.found + self._followed_wrongly(history)
         last = max(history.digests)
         found += self._gone_too_soon(history)
@@ -344,6 +348,10 @@ class _Run:
             for path, first, end in commits + history.spans
             if end >= self.young and _FOLDER + path in was and _FOLDER + path not in there
         ]
+
+
+async def _all_of(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    await asyncio.gather(*works)
 
 
 def _is_commit(path: str) -> bool:

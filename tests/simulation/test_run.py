@@ -15,6 +15,7 @@ from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import cases
 
 RUNS = cases(700, 70)  # of 30 commits each: more than 20,000, or 2,100
+BUSY = cases(1000, 50)  # of 60 small commits each, and more: 60,000, or 3,000
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
@@ -23,6 +24,14 @@ def test_whatever_happens_the_table_stays_what_was_made_of_it(seed: int) -> None
     ran = run(plan)
     assert ran.wrong == [], plan.command()
     assert ran.commits == 10 * plan.writers
+
+
+@pytest.mark.parametrize("seed", range(BUSY))
+def test_and_so_it_does_where_tasks_of_one_process_make_many_small_commits(seed: int) -> None:
+    plan = Plan.busy(seed)
+    ran = run(plan)
+    assert ran.wrong == [], plan.command()
+    assert ran.commits >= 20 * plan.writers
 
 
 def test_an_update_that_begins_before_settings_change_keeps_to_them() -> None:

@@ -53,6 +53,7 @@ def test_so_it_does_whatever_excludes_writers_and_whoever_dies_or_follows() -> N
         replace(PLAN, commits=2, crashes=3, tailers=1, excludes=each)
         for each in sorted({*EXCLUDES} - {PLAN.excludes})
     ]
+    plans.append(replace(PLAN, commits=2, tasks=3))
     program = (
         "from tests.simulation.plan import Plan; from tests.simulation.run import run;"
         f"print(*(run(each, traced=True).digest for each in {plans!r}))"

@@ -61,6 +61,7 @@ class WeatherStation:
         answered: asyncio.Future[R] = self.world.loop.create_future()
         process = here()
         who = "world" if process is None else process.name
+        unclear = request.kind == "create"
 
         def seconds() -> float:
             typical = weather.latency * (20 if draw.random() < weather.slow else 1)
@@ -101,13 +102,14 @@ class WeatherStation:
                 both = request.kind == "create" and isinstance(first, ObjectMeta)
                 if both and isinstance(second, ObjectExistsError | ObjectMeta):
                     answer(cast("R", replace(cast("ObjectMeta", first), repeated=True)))
+                elif unclear and _fails(second) and not isinstance(first, AdeltaError):
+                    fail("fails when it is repeated", unclear=True)
                 else:
                     answer(second)
 
             take_effect(then=told)
 
         fate, at = draw.random(), 0.0
-        unclear = request.kind == "create"
         for chance, meet in (
             (weather.refused, lambda: fail("is refused", unclear=False)),
             (weather.lost_before, lambda: fail("is lost", unclear=unclear)),
@@ -135,6 +137,10 @@ class WeatherStation:
     def _later(self, seconds: float, do: Callable[[], Any]) -> None:
         """By the network, whatever becomes of the process."""
         self.world.loop.call_later(seconds, do, context=self.world.context)
+
+
+def _fails(result: object) -> bool:
+    return isinstance(result, StorageError) and not isinstance(result, ObjectExistsError)
 
 
 def _shown(result: object) -> str:

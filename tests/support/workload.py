@@ -305,7 +305,10 @@ def _table(rows: list[Row]) -> pa.Table:
 
 
 class Worker:
-    """Makes so many commits in operations drawn by chance, and says what becomes of each."""
+    """Makes so many commits in operations drawn by chance, and says what becomes of each.
+
+    `reads` is how likely it reads the table after one of them.
+    """
 
     def __init__(
         self,
@@ -318,6 +321,7 @@ class Worker:
         *,
         upkeep: bool = False,
         pause: float = 0.0,
+        reads: float = 0.2,
     ) -> None:
         self.table = table
         self.name = name
@@ -327,6 +331,7 @@ class Worker:
         self.kinds = kinds
         self.upkeep = upkeep
         self.pause = pause
+        self.reads = reads
         self._say = say
 
     async def work(self, tell: Callable[[AdeltaError], None] | None = None) -> None:
@@ -355,7 +360,7 @@ class Worker:
             self.left -= outcome == "committed"
             self.say(operation=operation.name, outcome=outcome, version=version, begun=begun, **why)
             await asyncio.sleep(self.pause * self.random.random())
-            if self.random.random() < 0.2:
+            if self.random.random() < self.reads:
                 await self.read(tell)
             if self.upkeep and self.random.random() < 0.4:
                 await self.keep_up()
