@@ -20,6 +20,7 @@ from adelta.errors import (
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from adelta.kernel.actions.protocol import Protocol
 from adelta.progress import Progress
+from adelta.storage import local_tree
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
@@ -416,6 +417,7 @@ async def test_of_many_files_on_a_disk_those_that_are_needed_are_not_looked_at(
     (tmp_path / "f151").symlink_to(tmp_path / "f000")
     live = names[:100]
     await builder.commit(*map(builder.add, live))
+    monkeypatch.setattr(local_tree, "_SORTED_AT_ONCE", 16)
     looked, stat = set(), os.stat
     monkeypatch.setattr(os, "stat", lambda path, **at: looked.add(path) or stat(path, **at))
     done = await adelta.vacuum(str(tmp_path))
@@ -424,3 +426,4 @@ async def test_of_many_files_on_a_disk_those_that_are_needed_are_not_looked_at(
     assert not looked.intersection(live)
     left = set(os.listdir(tmp_path)) - {"_delta_log"}
     assert left == {*live, "f150", "f151"}
+    assert done.files.column("path").to_pylist() == [n for n in names[100:] if n not in left]
