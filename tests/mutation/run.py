@@ -199,6 +199,12 @@ def hunt(folder: str, seconds: float, said: str) -> None:
     os._exit(code)
 
 
+def cpu_seconds(process: int | None) -> float:
+    """The processor time that a process has had."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Copy:
     """A copy of the package and its tests, in which one module at a time is changed."""
 
@@ -246,8 +252,14 @@ class Copy:
             process.start()
             process.join(LONGEST + 2 * seconds)
             if process.is_alive():
+                had = cpu_seconds(process.pid)
                 process.kill()
                 process.join()
+                if had < seconds:  # which in the simulation nothing waits for but the processor
+                    raise RuntimeError(
+                        f"{mutant}: {had:.0f} of {seconds:.0f} s of processor time were to be had; "
+                        "run it again while the machine is less busy"
+                    )
                 return "it hangs"
             lines = said.read_text().strip().splitlines() or ["nothing is said"]
             return None if process.exitcode == 0 else lines[-1]
