@@ -32,7 +32,7 @@ class Server:
             self._tls.load_cert_chain(certificate)
 
     async def __aenter__(self) -> Server:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._met, "127.0.0.1", 0, ssl=self._tls)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -57,8 +57,15 @@ class Server:
         }
         return S3Store.from_options("bucket", "table", given | options)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection, which ends with that, or with the server."""
         self._open.add(writer)
+        try:
+            await self._serve(reader, writer)
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -70,7 +77,6 @@ class Server:
                     await writer.drain()
                     self.sent += len(part)
                     await asyncio.sleep(0)
-        writer.transport.abort()
 
 
 TAGGED = 'etag: "1"\r\n'
