@@ -113,6 +113,7 @@ def test_to_open_a_table_loads_nothing_that_writes(tmp_path: Path) -> None:
 
 def test_a_worker_of_spark_loads_no_more_than_its_part_of_the_data_source_needs() -> None:
     """Spark starts a process for each: one that only asks for the source's name reads nothing."""
+    pytest.importorskip("pyspark")
     assert not loaded_by("import adelta.spark.datasource") & (HEAVY - {"pyspark", "asyncio"})
     program = (
         "import sys, adelta.spark.reader; "
@@ -205,6 +206,8 @@ def test_type_checkers_see_what_is_offered(package: object) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_every_name_is_there_and_listed(package: object) -> None:
+    if package is adelta.spark:
+        pytest.importorskip("pyspark")
     for name in vars(package)["__all__"]:
         home = vars(package)["_homes"][name]
         assert getattr(package, name) is getattr(import_module(home), name)

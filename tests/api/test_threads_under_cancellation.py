@@ -47,7 +47,8 @@ async def test_a_call_that_runs_is_over_before_its_task_is(
     go_on.set()
     await asyncio.wait((task,))
     assert over == ["thread", "task"]
-    assert task.cancelled()
+    # Whether a scope that is cancelled, too, passes that on is up to the version of anyio.
+    assert task.cancelled() or by == "scope"
 
 
 async def test_a_call_that_waits_for_a_thread_never_begins() -> None:
