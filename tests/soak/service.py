@@ -24,6 +24,7 @@ from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -43,6 +44,7 @@ LOOPS = 2  # this module's, and that of adelta.sync
 POOLS = {name: LOOPS * most for name, most in MOST_THREADS.items()} | {
     "asyncio": min(32, (os.cpu_count() or 1) + 4)  # what `asyncio.to_thread` uses
 }
+_KEPT_COMMITS = 500  # of the steady table's log
 STEADY_COMMITS = 250  # of a round: a handle begins anew after 1000
 
 
@@ -169,6 +171,15 @@ class Steady:
             await adelta.write_table(self.table, rows, mode="overwrite", replace_where=where)
             scan = (await self.table.snapshot()).scan(where=where)
             assert (await scan.to_arrow()).num_rows == ROWS
+        await asyncio.to_thread(self._let_days_pass)
+
+    def _let_days_pass(self) -> None:
+        """Delete what a clean-up leaves for the rest of a day: it grows with every commit."""
+        log = Path(unquote(urlsplit(self.table.uri).path), "_delta_log")
+        for file in log.iterdir():
+            version = file.name[:20]
+            if version.isdigit() and int(version) < self.commits - _KEPT_COMMITS:
+                file.unlink()
 
 
 async def main(plan: Plan) -> None:
