@@ -27,7 +27,7 @@ from urllib.parse import quote
 
 from adelta._clock import monotonic
 from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
-from adelta.errors import AdeltaError, InvalidOptionError, ObjectNotFoundError
+from adelta.errors import InvalidOptionError, ObjectNotFoundError
 from adelta.storage.links import LinkBounds
 from adelta.storage.local_errors import ABSENT, regular, translate, translated
 from adelta.storage.local_reading import READ, open_no_link, plain_suffix, read_at
@@ -184,26 +184,33 @@ class LocalStore(ObjectStore):
         return data
 
     def _read(self, file: str, directory: int | None = None) -> bytes:
-        try:
+        with translated(file):
             descriptor, status = self._open(file, directory=directory)
             try:
                 return self._at(descriptor, 0, status.st_size)
             finally:
                 os.close(descriptor)
-        except AdeltaError:
-            raise
-        except OSError as error:
-            raise translate(error, file) from error
 
-    def _read_all(self, files: Iterable[str]) -> Generator[bytes, None, None]:
-        """The files' bytes in order; a directory is opened once for all that follow in it."""
+    def _in_directories(
+        self, files: Iterable[str]
+    ) -> Generator[tuple[str, int | None], None, None]:
+        """The files, each with its open directory, which is opened once for all that follow in it.
+
+        None where it is not there.
+        """
         for name, group in groupby(files, os.path.dirname):
             with contextlib.ExitStack() as stack:
                 directory: int | None = None
                 with contextlib.suppress(ObjectNotFoundError):  # which the file's own error says
                     directory, _ = stack.enter_context(self._opened(name, _DIRECTORY))
                 for file in group:
-                    yield self._read(file, directory)
+                    yield file, directory
+
+    def _read_all(self, files: Iterable[str]) -> Generator[bytes, None, None]:
+        """The files' bytes in order."""
+        with contextlib.closing(self._in_directories(files)) as found:
+            for file, directory in found:
+                yield self._read(file, directory)
 
     def _read_while_quick(self, files: Sequence[str]) -> list[bytes]:
         """The bytes of the first files, up to the one at which the disk has kept us waiting."""
@@ -293,21 +300,17 @@ class LocalStore(ObjectStore):
         """As `read_suffix` of each; a directory is opened once for all that follow in it."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of objects are no bytes")
-        for name, group in groupby(map(self._file, paths), os.path.dirname):
-            with contextlib.ExitStack() as stack:
-                directory: int | None = None
-                with contextlib.suppress(ObjectNotFoundError):  # which the file's own error says
-                    directory, _ = stack.enter_context(self._opened(name, _DIRECTORY))
-                for file in group:
-                    plain = None if directory is None else plain_suffix(directory, file, length)
-                    if plain is not None:
-                        self.counter.asked("get")
-                        self.counter.received(len(plain[0]))
-                        yield SuffixRead(*plain)
-                        continue
-                    with self._opened(file, directory=directory) as (descriptor, status):
-                        found = self._suffix(descriptor, status, length)
-                    yield found
+        with contextlib.closing(self._in_directories(map(self._file, paths))) as files:
+            for file, directory in files:
+                plain = None if directory is None else plain_suffix(directory, file, length)
+                if plain is not None:
+                    self.counter.asked("get")
+                    self.counter.received(len(plain[0]))
+                    yield SuffixRead(*plain)
+                    continue
+                with self._opened(file, directory=directory) as (descriptor, status):
+                    found = self._suffix(descriptor, status, length)
+                yield found
 
     def _suffix(self, descriptor: int, status: os.stat_result, length: int) -> SuffixRead:
         start = max(0, status.st_size - length)
