@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from tests.mutation.simulated import simulated
 from tests.simulation.__main__ import main
 from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import _is_commit, _Run, run
-from tests.support.depth import cases
+from tests.support.depth import DEEP, cases
 
 RUNS = cases(700, 70)  # of 30 commits each: more than 20,000, or 2,100
 BUSY = cases(1000, 50)  # of 60 small commits each, and more: 60,000, or 3,000
@@ -98,6 +100,15 @@ def test_what_is_gone_or_changed_too_soon_is_found(what: str) -> None:
         "a row": "not any more what",
     }
     assert any(says[what] in each for each in found)
+
+
+@pytest.mark.skipif(not DEEP, reason="it starts three processes")
+def test_many_runs_are_made_by_several_processes_and_said_where_they_go_on() -> None:
+    made = [sys.executable, "-m", "tests.simulation", "total=5", "jobs=2", "first=3", "commits=1"]
+    done = subprocess.run(made, capture_output=True, text=True, check=True)
+    runs = int(done.stdout.split()[0])
+    assert runs >= 1
+    assert f"first={3 + runs} goes on" in done.stdout
 
 
 def test_a_plan_is_made_again_by_its_command() -> None:
