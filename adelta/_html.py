@@ -6,7 +6,6 @@ dark as its user has it.
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from adelta._secrets import without_secrets
@@ -64,4 +63,6 @@ def of_columns(schema: StructType, partition_columns: Sequence[str]) -> str:
 def _text(value: object) -> str:
     text = without_secrets(value if isinstance(value, str) else str(value))
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    from html import escape
+
     return f"<bdi>{escape(text)}</bdi>"

@@ -14,10 +14,8 @@ from adelta._html import described, of_columns
 from adelta._streams import stream
 from adelta._telemetry import detached_span
 from adelta.errors import InvalidTableError
-from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, skip_files
-from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.partition import with_known_values
+from adelta.log.matching_files import shown, skipping_by
 from adelta.read.admission import admitted
 from adelta.read.data_files import Piece, read_files, read_pieces
 from adelta.read.opener import open_data_file
@@ -29,17 +27,16 @@ if TYPE_CHECKING:
     import polars as pl
 
     from adelta.kernel.actions.file_actions import AddFile
-    from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.data_skipping.prune import Skipping
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.log.state import LogState
     from adelta.storage.roots import StoreRoots
 
-__all__ = ["Scan", "prune", "prune_batches", "read_files", "shown"]
+__all__ = ["Scan", "read_files"]
 
 _BATCH_ROWS = 64 * 1024
 _FILES = 1_000
 _VERY_FEW_FILES = 4  # become Python's sooner than a thread is told to
-_MANY_FILES = 100_000
 
 
 class Scan:
@@ -70,6 +67,8 @@ class Scan:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what would be read, and of which version."""
+        from adelta.kernel.expressions.sql import to_sql
+
         plan = self._plan
         where = None if plan.where is None else to_sql(plan.where)
         return described(
@@ -117,9 +116,9 @@ class Scan:
         plan = await self._planned()
         if plan.where is not None and self._made is None:
             if self._is_short:
-                self._made = Skipping.for_plan(plan.where, plan)
+                self._made = skipping_by(plan.where, plan)
             else:
-                self._made = await in_thread(Skipping.for_plan, plan.where, plan)
+                self._made = await in_thread(skipping_by, plan.where, plan)
         return self._made
 
     async def _files(self) -> FileSet:
@@ -129,7 +128,7 @@ class Scan:
         given = await in_thread(FileSet.of, self._given)
         if skipping is None:
             return given
-        return FileSet(await in_thread(skip_files, given.table, skipping))
+        return FileSet(await in_thread(skipping.candidates, given.table))
 
     async def to_arrow(self) -> pa.Table:
         """All rows as one table.
@@ -224,6 +223,8 @@ class Scan:
             MissingDataFileError: the log names a file that is not there.
             InvalidTableError: a file is damaged.
         """
+        from adelta.kernel.data_skipping.prune import exact_row_counts
+
         files = await self._files()
         plan = self.plan
         counts = await in_thread(exact_row_counts, files.table, plan.where, plan.partition_columns)
@@ -247,31 +248,3 @@ class Scan:
             await map_concurrent(footer_rows, rest, limit=self._state.store.concurrency)
         )
         return total if self._limit is None else min(total, self._limit)
-
-
-async def prune(
-    state: LogState, where: Node | None, plan: ScanPlan, columns: Sequence[str] | None = None
-) -> FileSet:
-    """The live files of `state` that may hold rows for which `where` is true.
-
-    With `columns` only these columns of `ADD_SCHEMA`.
-    """
-    skipping = None if where is None else await in_thread(Skipping.for_plan, where, plan)
-    return await state.files_matching(skipping, columns)
-
-
-async def shown(files: pa.Table) -> pa.Table:
-    """Files as their list is given out."""
-    if files.num_rows < _MANY_FILES:
-        return with_known_values(files)
-    return await in_thread(with_known_values, files)
-
-
-async def prune_batches(
-    state: LogState, where: Node | None, plan: ScanPlan, columns: Sequence[str] | None = None
-) -> AsyncGenerator[pa.Table, None]:
-    """What `prune` finds, piece by piece, in bounded memory."""
-    skipping = None if where is None else await in_thread(Skipping.for_plan, where, plan)
-    async with aclosing(state.file_batches(skipping, columns)) as tables:
-        async for table in tables:
-            yield table

@@ -18,15 +18,9 @@ from adelta._streams import stream
 from adelta.commit.choose import may_be_stale
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
-from adelta.kernel.expressions.dnf import Where, is_long, to_predicate
-from adelta.kernel.expressions.resolve import check_predicate
-from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.timestamps import from_ms
-from adelta.kernel.transaction.precommit import check_files
-from adelta.log.checksum_io import verify_checksum
-from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.scan import Scan, prune, prune_batches, shown
+from adelta.log.matching_files import prune, prune_batches, shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -38,10 +32,12 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.kernel.schema.types import StructType
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
+    from adelta.scan import Scan
     from adelta.storage.roots import StoreRoots
 
 __all__ = ["Snapshot"]
@@ -149,7 +145,7 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
-        plan = await in_thread(lambda: self.scan(where=where).plan)
+        plan = await in_thread(self._plan, where)
         files = await prune(self._state, plan.where, plan, _file_columns(columns))
         return await shown(files.table)
 
@@ -162,7 +158,7 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
-        plan = await in_thread(lambda: self.scan(where=where).plan)
+        plan = await in_thread(self._plan, where)
         files = await prune(self._state, plan.where, plan)
         return await in_thread(lambda: list(files.rows()))
 
@@ -177,7 +173,7 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
-        plan = await in_thread(lambda: self.scan(where=where).plan)
+        plan = await in_thread(self._plan, where)
         tables = prune_batches(self._state, plan.where, plan, _file_columns(columns))
         async with aclosing(tables):
             async for table in tables:
@@ -214,6 +210,8 @@ class Snapshot:
             InvalidTableError: one of them, or a checkpoint, is damaged.
             OutOfMemoryError: one is larger than `memory_limit`.
         """
+        from adelta.log.deletion_vector_reader import read_deletion_vector
+
         files = [file for file in await self.add_files() if file.deletion_vector is not None]
 
         async def rows_of(file: AddFile) -> pa.Array[Any]:
@@ -233,6 +231,8 @@ class Snapshot:
             ChecksumMismatchError: they do not agree; the message says where.
             InvalidTableError: the checksum file, or a checkpoint, is damaged.
         """
+        from adelta.log.checksum_io import verify_checksum
+
         return await verify_checksum(self._state)
 
     async def to_pandas(self) -> pd.DataFrame:
@@ -287,12 +287,18 @@ class Snapshot:
                 argument is not as it is said here.
             UnsupportedFeatureError: a column is of a type that adelta does not read.
         """
+        from adelta.scan import Scan
+
         check_choice("variant", variant, ("binary", "json"))
         check_count("limit", limit)
         check_flag("with_row_ids", with_row_ids)
         check_flag("verify_checksums", verify_checksums)
         columns = None if columns is None else check_names("columns", columns)
-        chosen = None if files is None else check_files(files)
+        chosen = None
+        if files is not None:
+            from adelta.kernel.transaction.precommit import check_files
+
+            chosen = check_files(files)
         row_ids = self._configuration.row_id_columns if with_row_ids else None
         if with_row_ids and row_ids is None:
             raise InvalidOptionError(
@@ -300,32 +306,44 @@ class Snapshot:
                 "delta.enableRowTracking to true, or scan without row ids"
             )
 
-        def planned(where: Where | None) -> ScanPlan:
-            return plan_columns(
-                self.delta_schema,
-                columns=columns,
-                where=to_predicate(where, now=moment()),
-                partition_columns=self.partition_columns,
-                mapping_mode=self._configuration.column_mapping_mode,
-                row_ids=row_ids,
-                variants_as_json=variant == "json",
-                verifies=verify_checksums,
-            )
+        plan = partial(
+            self._plan,
+            columns=columns,
+            row_ids=row_ids,
+            variants_as_json=variant == "json",
+            verifies=verify_checksums,
+        )
+        scan = partial(Scan, self._state, self._roots, limit=limit, files=chosen)
+        if where is None:
+            return scan(plan(None))
+        from adelta.kernel.expressions.dnf import is_long, to_predicate
+        from adelta.kernel.expressions.resolve import check_predicate
 
         if not is_long(where):
-            if where is None or arrow_is_ready():
-                return Scan(self._state, self._roots, planned(where), limit=limit, files=chosen)
+            if arrow_is_ready():
+                return scan(plan(where))
             predicate = to_predicate(where, now=moment())
             if predicate is not None:
                 check_predicate(predicate, self.delta_schema)
-        complete = partial(planned, where)
-        return Scan(
-            self._state,
-            self._roots,
-            planned(None),
-            limit=limit,
-            complete=complete,
-            files=chosen,
+        return scan(plan(None), complete=partial(plan, where))
+
+    def _plan(
+        self, where: Where | None, *, columns: Sequence[str] | None = None, **of_rows: Any
+    ) -> ScanPlan:
+        from adelta.kernel.scan_plan import plan_columns
+
+        predicate = None
+        if where is not None:
+            from adelta.kernel.expressions.dnf import to_predicate
+
+            predicate = to_predicate(where, now=moment())
+        return plan_columns(
+            self.delta_schema,
+            columns=columns,
+            where=predicate,
+            partition_columns=self.partition_columns,
+            mapping_mode=self._configuration.column_mapping_mode,
+            **of_rows,
         )
 
 

@@ -7,19 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
 from adelta._arguments import (
-    check_flag,
-    check_json_object,
     check_long,
-    check_optional_text,
-    check_seconds,
-    check_text,
     checked,
 )
 from adelta._clock import SYSTEM_CLOCK, Clock
@@ -41,17 +35,13 @@ from adelta.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from adelta.kernel.history import parse_timestamp
 from adelta.log.latest import LatestState
 from adelta.log.refresh import later_state
-from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
 from adelta.storage.allowed_roots import ALLOWED_ROOTS, given_roots
 from adelta.storage.roots import StoreRoots
-from adelta.write.commit_options import AS_USUAL, CommitOptions
+from adelta.write.commit_timeout import COMMIT_TIMEOUT
 from adelta.write.queue_of_table import QueueOfTable
-from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
-from adelta.write.transaction_request import COMMIT_TIMEOUT, StateOfMoment, TransactionRequest
 
 if TYPE_CHECKING:
     import os
@@ -66,8 +56,11 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
     from adelta.storage.stats import StoreStats
     from adelta.transaction import Transaction
+    from adelta.write.commit_options import CommitOptions
+    from adelta.write.spec import DataFileOptions
     from adelta.write.task_executor import TaskExecutor
     from adelta.write.transaction_core import TransactionCore
+    from adelta.write.transaction_request import TransactionRequest
 
 __all__ = ["Table", "TableOrAddress", "open_table"]
 
@@ -126,7 +119,7 @@ class Table:
         store: ObjectStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         executor: TaskExecutor | None = None,
-        commits: CommitOptions = AS_USUAL,
+        commits: CommitOptions | None = None,
     ) -> None:
         self._given_uri = uri
         self._options = dict(storage_options or {})
@@ -165,7 +158,7 @@ class Table:
         opened: Callable[..., Table] = Table
         if self._catalog is not None:
             opened = partial(opened, catalog=self._catalog)
-        if self._commits is not AS_USUAL:
+        if self._commits is not None:
             opened = partial(opened, commits=self._commits)
         return (opened, (self._given_uri, self._options))
 
@@ -217,6 +210,9 @@ class Table:
 
     async def _snapshot(self, version: int | None, timestamp: datetime | str | None) -> Snapshot:
         if timestamp is not None:
+            from adelta.kernel.history import parse_timestamp
+            from adelta.log.time_travel import version_at_timestamp
+
             when_ms = parse_timestamp(timestamp)
             version = await version_at_timestamp(await self._source.latest_state(), when_ms)
         if version is None:
@@ -262,6 +258,9 @@ class Table:
             InvalidOptionError: there is no such isolation level, or an argument is of the wrong
                 type.
         """
+        from adelta.transaction import Transaction
+        from adelta.write.transaction_request import asked_of_transaction
+
         request = asked_of_transaction(
             operation,
             parameters=parameters,
@@ -273,8 +272,6 @@ class Table:
             rebase=rebase,
             commit_empty=commit_empty,
         )
-        from adelta.transaction import Transaction
-
         return Transaction(begin(self, request))
 
     def committing(self, options: CommitOptions) -> Table:
@@ -288,6 +285,8 @@ class Table:
             InvalidOptionError: `options` are none.
             InvalidUseError: the handle is closed.
         """
+        from adelta.write.commit_options import CommitOptions
+
         if not isinstance(options, CommitOptions):
             raise InvalidOptionError(f"options is {options!r:.100}; pass adelta.CommitOptions(...)")
         made = lent(self)
@@ -343,37 +342,6 @@ def with_single_writer(
     return {**(storage_options or {}), UNSAFE_SINGLE_WRITER: "true"} if allowed else storage_options
 
 
-def asked_of_transaction(
-    operation: str,
-    *,
-    parameters: Mapping[str, object] | None,
-    user_metadata: str | None,
-    isolation: str | None,
-    timeout: float,
-    data_files: DataFileOptions | None,
-    group_commit: bool = False,
-    rebase: bool = True,
-    commit_empty: bool = False,
-) -> TransactionRequest:
-    """What a user asks of a transaction, by the arguments of `Table.transaction`.
-
-    Raises:
-        InvalidOptionError: an argument is of the wrong type.
-    """
-    return TransactionRequest(
-        operation=check_text("operation", operation),
-        parameters=check_json_object("parameters", parameters),
-        user_metadata=check_optional_text("user_metadata", user_metadata),
-        isolation=check_optional_text("isolation", isolation),
-        timeout=check_seconds("timeout", timeout),
-        data_files=_data_files(data_files),
-        group_commit=check_flag("group_commit", group_commit),
-        rebase=check_flag("rebase", rebase),
-        commits_empty=check_flag("commit_empty", commit_empty),
-        by_hand=True,
-    )
-
-
 def begin(
     table: Table,
     request: TransactionRequest,
@@ -392,10 +360,11 @@ def begin(
     """
     table._check_open()
     from adelta.write.transaction_core import TransactionCore
+    from adelta.write.transaction_request import StateOfMoment
 
     return TransactionCore(
         table._source if state is None else StateOfMoment(table._source, state),
-        _with_commits(request, table._commits),
+        request.with_commits(table._commits),
         creates=creates,
         joins=joins,
         queue=table._queue,
@@ -404,18 +373,11 @@ def begin(
     )
 
 
-def _with_commits(request: TransactionRequest, commits: CommitOptions) -> TransactionRequest:
-    if commits is AS_USUAL:
-        return request
-    told = request.data_files != AS_THE_TABLE_SAYS
-    return replace(
-        request, commits=commits, data_files=request.data_files if told else commits.data_files
-    )
-
-
 def data_files_of(table: Table) -> DataFileOptions:
     """How operations on the table write data files where they are not told."""
-    return table._commits.data_files
+    from adelta.write.spec import AS_THE_TABLE_SAYS
+
+    return AS_THE_TABLE_SAYS if table._commits is None else table._commits.data_files
 
 
 def opened(
@@ -583,11 +545,3 @@ async def give_back_connections(table: Table) -> None:
     """Let the handle hold none until it is used again."""
     table._check_open()
     await table._roots.aclose()
-
-
-def _data_files(options: object) -> DataFileOptions:
-    if options is not None and not isinstance(options, DataFileOptions):
-        raise InvalidOptionError(
-            f"data_files is {options!r:.100}; pass adelta.DataFileOptions(...)"
-        )
-    return options or AS_THE_TABLE_SAYS

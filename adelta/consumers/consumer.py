@@ -38,7 +38,7 @@ from adelta.log.listing import find_commit
 from adelta.log.time_travel import first_version_after
 from adelta.operations.evolve import merge_schema
 from adelta.table import Table, clock_of, latest_state, open_table
-from adelta.write.transaction_request import COMMIT_TIMEOUT
+from adelta.write.commit_timeout import COMMIT_TIMEOUT
 
 if TYPE_CHECKING:
     import os

@@ -22,9 +22,10 @@ from adelta.consumers.positions import (
 )
 from adelta.errors import ConcurrentTransactionError, InvalidOptionError, InvalidUseError
 from adelta.kernel.position import Position
-from adelta.table import asked_of_transaction, begin, latest_state
+from adelta.table import begin, latest_state
 from adelta.transaction import Transaction
-from adelta.write.transaction_request import COMMIT_TIMEOUT
+from adelta.write.commit_timeout import COMMIT_TIMEOUT
+from adelta.write.transaction_request import asked_of_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

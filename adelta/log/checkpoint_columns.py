@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta.kernel.data_skipping.statistic import Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
-from adelta.kernel.data_skipping.stats_schema import Statistic, nest
+from adelta.kernel.data_skipping.stats_schema import nest
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type

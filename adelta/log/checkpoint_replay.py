@@ -14,7 +14,6 @@ from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta._read_ahead import ReadAhead
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
-from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.replay import anti_join
 from adelta.log.checkpoint_reader import open_part
 
@@ -164,7 +163,7 @@ class PieceReplay:
         names = ADD_SCHEMA.names if columns is None else list(columns)
         adds = self._tail.adds
         if skipping is not None and adds.num_rows:
-            adds = await in_thread(skip_files, adds, skipping)
+            adds = await in_thread(skipping.candidates, adds)
         if adds.num_rows:
             yield adds.select(names)
         found = checkpoint_files(self._parts(), self._tail, self._store.uri, skipping, names)

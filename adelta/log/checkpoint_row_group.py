@@ -16,7 +16,7 @@ from adelta._concurrency import ItemsInThread, in_thread, map_stream, together
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.actions.json import ADD_JSON_NAMES
-from adelta.kernel.data_skipping.rewrite import PARTITION_VALUES
+from adelta.kernel.data_skipping.statistic import PARTITION_VALUES
 from adelta.kernel.data_skipping.stats_text import stats_text
 from adelta.log.action_columns import conform, fields_of, kept_maps, nulls
 from adelta.log.checkpoint_row_skipping import CheckpointRowSkipping

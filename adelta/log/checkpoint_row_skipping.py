@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta._concurrency import in_thread
-from adelta.kernel.data_skipping.rewrite import PARTITION_VALUES
+from adelta.kernel.data_skipping.statistic import PARTITION_VALUES
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import physical_name
@@ -22,7 +22,8 @@ from adelta.log.row_group_reader import PARTITION_VALUES_PARSED, STATS_PARSED, t
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from adelta.kernel.data_skipping.prune import Columns, Skipping
+    from adelta.kernel.data_skipping.prune import Skipping
+    from adelta.kernel.data_skipping.statistic import Columns
     from adelta.log.row_group_reader import RowGroupReader
     from adelta.parquet.column_slices import ColumnSlices
 

@@ -20,8 +20,8 @@ from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA
 from adelta.kernel.actions.json import REMOVE_JSON_NAMES, VERSION_COLUMN
-from adelta.kernel.data_skipping.prune import skip_files, widen
-from adelta.kernel.data_skipping.rewrite import (
+from adelta.kernel.data_skipping.bounds import widen
+from adelta.kernel.data_skipping.statistic import (
     MAX_VALUES,
     MIN_VALUES,
     NULL_COUNT,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.json import ActionBatch
     from adelta.kernel.data_skipping.prune import Skipping
-    from adelta.kernel.data_skipping.stats_schema import Statistic
+    from adelta.kernel.data_skipping.statistic import Statistic
     from adelta.log.column_arena import ColumnArena
     from adelta.parquet.fetch import FetchedColumns
     from adelta.parquet.reader import ParquetFile
@@ -118,7 +118,7 @@ class FileGroup:
         if self.rows is not None:
             rows = self.rows
             if skipping is not None:
-                rows = await in_thread(skip_files, rows, skipping)
+                rows = await in_thread(skipping.candidates, rows)
             return rows.select(list(columns))
         assert self.file is not None
         return await CheckpointRowGroup(self.file, self.row_group).adds(columns, skipping, arena)

@@ -23,7 +23,6 @@ from adelta.kernel.actions.body_tables import VERSION_COLUMN
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import tables_of_adds
 from adelta.kernel.data_skipping.known_statistics import KnownStatistics
-from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.replay import ReconciledTail, anti_join, reconcile
 from adelta.log.checkpoint_replay import checkpoint_files, checkpoint_tombstones
@@ -256,7 +255,7 @@ class VersionReplay:
             return FileSet(await self._gather(skipping, names))
         table = (await self.files()).table
         if skipping is not None and table.num_rows:
-            table = await in_thread(skip_files, table, skipping, self._known)
+            table = await in_thread(skipping.candidates, table, self._known)
         return FileSet(table if names == table.column_names else table.select(names))
 
     @property
@@ -319,7 +318,7 @@ class VersionReplay:
         if tail.adds.num_rows:
             adds = tail.adds
             if skipping is not None:
-                adds = await in_thread(skip_files, adds, skipping)
+                adds = await in_thread(skipping.candidates, adds)
             if adds.num_rows:
                 yield adds.select(names)
         reader = self.segment.opened.reader

@@ -15,7 +15,7 @@ from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
-from adelta.kernel.data_skipping.prune import exact_row_counts, skip_files
+from adelta.kernel.data_skipping.prune import exact_row_counts
 from adelta.kernel.file_set import FileSet
 from adelta.log.checkpoint_replay import CheckpointPiece, PieceReplay, pieces_of
 
@@ -157,7 +157,7 @@ async def _files(
     tasks = [FilesTask(share, keys, skipping, names) for share in shares_of(replay, executor)]
     adds = tail.adds
     if skipping is not None and adds.num_rows:
-        adds = await in_thread(skip_files, adds, skipping)
+        adds = await in_thread(skipping.candidates, adds)
     found = await executor.run(roots, tasks)
     return pa.concat_tables([adds.select(list(names)), *(each.table() for each in found)])
 

@@ -22,10 +22,11 @@ from adelta.errors import (
     ConcurrentTransactionError,
     InvalidUseError,
 )
-from adelta.table import asked_of_transaction, begin, check_tables, states_of_one_moment
+from adelta.table import begin, check_tables, states_of_one_moment
 from adelta.transaction import Transaction
 from adelta.write.commit_queue import commit_over
-from adelta.write.transaction_request import COMMIT_TIMEOUT
+from adelta.write.commit_timeout import COMMIT_TIMEOUT
+from adelta.write.transaction_request import asked_of_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,7 +25,7 @@ from adelta.kernel.data_skipping.equality import (
     may_hold,
     wanted_values,
 )
-from adelta.kernel.data_skipping.rewrite import MAX_VALUES, MIN_VALUES, NUM_RECORDS
+from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES, NUM_RECORDS
 from adelta.kernel.schema.conform import conform
 from adelta.parquet.row_pages import row_pages
 from adelta.parquet.skip.bloom_filter import LONGEST_HEADER, SplitBlockFilter

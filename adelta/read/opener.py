@@ -17,7 +17,6 @@ from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.parquet.footer.fetch_footer import DEFAULT_TAIL
 from adelta.parquet.footer.layout import FileLayout, SelectedColumns
 from adelta.parquet.reader import ParquetFile
-from adelta.read.index_skipping import IndexSkipping
 from adelta.read.joined_files import JoinedFiles
 from adelta.read.row_group_skipping import RowGroupSkipping
 from adelta.read.unit_slices import UnitSlice, UnitSlices
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
     from adelta.kernel.data_skipping.prune import Skipping
+    from adelta.read.index_skipping import IndexSkipping
     from adelta.storage.object_store import ObjectStore
     from adelta.storage.roots import StoreRoots
 
@@ -113,6 +113,8 @@ class Opener:
 
     @cached_property
     def _indexes(self) -> IndexSkipping:
+        from adelta.read.index_skipping import IndexSkipping
+
         return IndexSkipping(self._plan, self._skipping)
 
     def opens_together(self, piece: Piece) -> int:

@@ -12,14 +12,15 @@ import pyarrow as pa
 
 from adelta._arrow_values import array_of
 from adelta.errors import AdeltaError
-from adelta.kernel.data_skipping.prune import Columns, Skipping
-from adelta.kernel.data_skipping.rewrite import MAX_VALUES, MIN_VALUES, NUM_RECORDS
+from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES, NUM_RECORDS
 from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.kernel.schema.conform import conform, find_field
 from adelta.kernel.schema.types import DataType, StructType
 
 if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.data_skipping.prune import Skipping
+    from adelta.kernel.data_skipping.statistic import Columns
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.parquet.reader import ParquetFile
     from adelta.parquet.skip.chunk_statistics import ChunkStatistics
@@ -35,8 +36,11 @@ class RowGroupSkipping:
         self.skipping: Skipping | None = None
         """The predicate in terms of statistics; None where it says nothing of them."""
         if plan.where is not None:
-            made = skipping or Skipping.for_plan(plan.where, plan)
-            self.skipping = made if made.by_statistics is not None else None
+            if skipping is None:
+                from adelta.kernel.data_skipping.prune import Skipping
+
+                skipping = Skipping.for_plan(plan.where, plan)
+            self.skipping = skipping if skipping.by_statistics is not None else None
 
     def kept(self, file: AddFile, parquet: ParquetFile) -> list[int]:
         """The row groups that may hold rows for which the predicate is true. CPU-heavy."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError
 from adelta.kernel.data_skipping.prune import Skipping
+from adelta.log.matching_files import shown
 from adelta.operations.distributed_files import files_by_tasks, totals_by_tasks
-from adelta.scan import shown
 from adelta.spark.task_executor import SparkTaskExecutor
 
 if TYPE_CHECKING:

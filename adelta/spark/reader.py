@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
-from adelta.kernel.data_skipping.prune import Skipping, skip_files
+from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.nodes import conjunction
 from adelta.kernel.expressions.resolve import bind_predicate
@@ -168,7 +168,7 @@ class DeltaReader(DataSourceReader):
         tail = await replay.tail()
         adds = tail.adds
         if skipping is not None and adds.num_rows:
-            adds = await in_thread(skip_files, adds, skipping)
+            adds = await in_thread(skipping.candidates, adds)
         keys = tail.keys_alone()
         shares = shares_of(replay, self._options.min_partitions)
         return [

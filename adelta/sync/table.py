@@ -10,7 +10,7 @@ from adelta.sync._handle import Handle, Recipe
 from adelta.sync.snapshot import Snapshot
 from adelta.sync.transaction import Transaction
 from adelta.table import open_table as _open_table
-from adelta.write.transaction_request import COMMIT_TIMEOUT
+from adelta.write.commit_timeout import COMMIT_TIMEOUT
 
 if TYPE_CHECKING:
     import os

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from adelta._arguments import (
+    check_flag,
+    check_json_object,
+    check_optional_text,
+    check_seconds,
+    check_text,
+)
 from adelta._dataclasses import dataclass
+from adelta.errors import InvalidOptionError
 from adelta.write.commit_options import AS_USUAL, CommitOptions
+from adelta.write.commit_timeout import COMMIT_TIMEOUT
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
@@ -15,10 +24,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["COMMIT_TIMEOUT", "StateOfMoment", "StateSource", "TransactionRequest"]
-
-COMMIT_TIMEOUT = 300.0
-"""Seconds for which lost races are run again."""
+__all__ = ["StateOfMoment", "StateSource", "TransactionRequest", "asked_of_transaction"]
 
 
 class StateSource(Protocol):
@@ -85,6 +91,53 @@ class TransactionRequest:
     by_hand: bool = False
     transaction_id: str | None = None
     commits: CommitOptions = AS_USUAL
+
+    def with_commits(self, commits: CommitOptions | None) -> TransactionRequest:
+        """The same of a handle whose commits are as `commits` say; None says nothing."""
+        if commits is None:
+            return self
+        told = self.data_files != AS_THE_TABLE_SAYS
+        data_files = self.data_files if told else commits.data_files
+        return replace(self, commits=commits, data_files=data_files)
+
+
+def asked_of_transaction(
+    operation: str,
+    *,
+    parameters: Mapping[str, object] | None,
+    user_metadata: str | None,
+    isolation: str | None,
+    timeout: float,
+    data_files: DataFileOptions | None,
+    group_commit: bool = False,
+    rebase: bool = True,
+    commit_empty: bool = False,
+) -> TransactionRequest:
+    """What a user asks of a transaction, by the arguments of `Table.transaction`.
+
+    Raises:
+        InvalidOptionError: an argument is of the wrong type.
+    """
+    return TransactionRequest(
+        operation=check_text("operation", operation),
+        parameters=check_json_object("parameters", parameters),
+        user_metadata=check_optional_text("user_metadata", user_metadata),
+        isolation=check_optional_text("isolation", isolation),
+        timeout=check_seconds("timeout", timeout),
+        data_files=_data_files(data_files),
+        group_commit=check_flag("group_commit", group_commit),
+        rebase=check_flag("rebase", rebase),
+        commits_empty=check_flag("commit_empty", commit_empty),
+        by_hand=True,
+    )
+
+
+def _data_files(options: object) -> DataFileOptions:
+    if options is not None and not isinstance(options, DataFileOptions):
+        raise InvalidOptionError(
+            f"data_files is {options!r:.100}; pass adelta.DataFileOptions(...)"
+        )
+    return options or AS_THE_TABLE_SAYS
 
 
 class StateOfMoment:

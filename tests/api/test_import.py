@@ -95,20 +95,28 @@ def test_a_table_on_a_local_disk_loads_nothing_that_speaks_to_a_network(tmp_path
     assert not loaded & (NETWORK | {"rich"})
 
 
-def test_to_open_a_table_loads_nothing_that_writes(tmp_path: Path) -> None:
-    """Not even where the table is opened from a checkpoint, some of which is Parquet."""
+def test_to_open_a_table_loads_nothing_that_writes_reads_rows_or_knows_predicates(
+    tmp_path: Path,
+) -> None:
+    """Not even where the table is opened from a checkpoint, some of which is Parquet.
+
+    And to read all rows loads nothing of predicates.
+    """
     adelta.sync.write_table(str(tmp_path / "t"), pa.table({"n": [1]}))
     with adelta.sync.open_table(str(tmp_path / "t")) as table:
         adelta.sync.checkpoint(table)
-    loaded = modules_after(
-        f"import adelta.sync as a; assert a.open_table({str(tmp_path / 't')!r}).snapshot().schema"
+    snapshot = f"import adelta.sync as a; s = a.open_table({str(tmp_path / 't')!r}).snapshot(); "
+    opened = modules_after(f"{snapshot} assert s.schema and s.files().num_rows == 1")
+    assert "adelta.log.checkpoint_reader" in opened
+    predicates = (
+        r"kernel\.expressions\.(?!nodes)|kernel\.data_skipping\.(prune|rewrite|stats_parse)\b"
     )
-    assert "adelta.log.checkpoint_reader" in loaded
-    writing = re.compile(
-        r"adelta\.(transaction|operations"
-        r"|write\.(commit_queue|commit_loop|transaction_core|submission))\b"
-    )
-    assert [name for name in sorted(loaded) if writing.match(name)] == []
+    others = r"transaction|operations|scan|read\.|write\.(?!queue_of_table|commit_timeout)"
+    beyond = re.compile(rf"adelta\.({predicates}|{others})")
+    assert [name for name in sorted(opened) if beyond.match(name)] == []
+
+    scanned = modules_after(f"{snapshot} assert s.scan().to_arrow().num_rows == 1")
+    assert [name for name in sorted(scanned) if re.match(rf"adelta\.({predicates})", name)] == []
 
 
 def test_a_worker_of_spark_loads_no_more_than_its_part_of_the_data_source_needs() -> None:

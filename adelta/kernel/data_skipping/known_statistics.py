@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from adelta._arrow_values import array_of
-from adelta.kernel.data_skipping.stats_parse import parse_stats
 from adelta.kernel.schema.arrow import to_arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adelta.kernel.data_skipping.stats_schema import Statistic
+    from adelta.kernel.data_skipping.statistic import Statistic
 
 __all__ = ["KnownStatistics"]
 
@@ -48,6 +47,8 @@ class KnownStatistics:
 
     def columns(self, statistics: Sequence[Statistic]) -> dict[tuple[str, ...], pa.Array[Any]]:
         """For each statistic, by its path, its value in each file; NULL where there is none."""
+        from adelta.kernel.data_skipping.stats_parse import parse_stats
+
         found: dict[Statistic, pa.Array[Any]] = {}
         for statistic in statistics:
             known = self._columns.get(statistic)

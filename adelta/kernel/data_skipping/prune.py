@@ -5,13 +5,12 @@ loaded only for files that their partition values do not exclude, and only those
 
 Statistics written by others are read with the care that their history asks for: timestamps are cut
 to milliseconds, offsets of zones were once cut to minutes, dates before 1582 were once Julian, and
-long strings were once closed with a character that is not the greatest. `widen` moves the bounds
-outward by what may be missing.
+long strings were once closed with a character that is not the greatest. `widen` moves the
+bounds outward by what may be missing.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import pyarrow as pa
@@ -20,21 +19,11 @@ from adelta import _compute as pc
 from adelta._arrow_values import null_of, scalar_of
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.data_skipping.rewrite import (
-    MAX_VALUES,
-    MIN_VALUES,
-    NUM_RECORDS,
-    PARTITION_VALUES,
-    rewrite,
-)
+from adelta.kernel.data_skipping.bounds import widen
+from adelta.kernel.data_skipping.rewrite import rewrite
+from adelta.kernel.data_skipping.statistic import NUM_RECORDS, PARTITION_VALUES, Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
-from adelta.kernel.data_skipping.stats_schema import (
-    Columns,
-    Statistic,
-    nest,
-    partition_fields_of,
-    statistics_of,
-)
+from adelta.kernel.data_skipping.stats_schema import nest, partition_fields_of, statistics_of
 from adelta.kernel.expressions.compute import can_fail, evaluate
 from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.expressions.resolve import bind_predicate
@@ -48,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from adelta.kernel.data_skipping.known_statistics import KnownStatistics
+    from adelta.kernel.data_skipping.statistic import Columns
 
-__all__ = ["Columns", "Skipping", "exact_row_counts", "prune_files", "skip_files", "widen"]
+__all__ = ["Skipping", "exact_row_counts", "prune_files"]
 
 arrow: Any = pa  # likewise of types that are known at run time only
 
@@ -57,14 +47,6 @@ Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
 _STATS_PARSED = "stats_parsed"
 _NUM_RECORDS = Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)
-_MILLISECOND = 1_000
-_MINUTE = 60_000_000
-_DAY = 86_400_000_000
-_OLD_OFFSETS = int(datetime(1972, 6, 1, tzinfo=UTC).timestamp()) * 1_000_000
-_GREGORIAN = (date(1582, 10, 15) - date(1970, 1, 1)).days
-_JULIAN_DAYS = 12
-_END_OF_DATES = 1 << 31
-_OLD_TIE_BREAKER, _TIE_BREAKER = "\ufffd", "\U0010ffff\U0010ffff"
 
 
 class _Plan(Protocol):
@@ -141,6 +123,16 @@ class Skipping:
             InvalidExpressionError: the predicate does not fit the schema.
         """
         return cls.of(predicate, plan.schema, plan.partition_columns, mode=plan.mapping_mode)
+
+    def candidates(self, files: pa.Table, known: KnownStatistics | None = None) -> pa.Table:
+        """The rows of `files`, which has the columns of `ADD_SCHEMA`, that may hold matching rows.
+
+        `known` is what is known of their statistics in JSON.
+
+        Raises:
+            InvalidTableError: a partition value is not of its column's type.
+        """
+        return files.filter(self.may_match(files, known))
 
     def may_match(self, files: pa.Table, known: KnownStatistics | None = None) -> pa.BooleanArray:
         """For each of `files`, which has the columns of `ADD_SCHEMA`, whether it may match.
@@ -282,59 +274,6 @@ def _may_match(node: Node | None, columns: Columns, rows: int) -> pa.BooleanArra
     return cast("pa.BooleanArray", pc.coalesce(found, scalar_of(True, pa.bool_())))
 
 
-def widen(values: Values, statistic: Statistic) -> Values:
-    """The minima or maxima of files, moved outward by what their writers may have left out."""
-    kind, up = statistic.type, statistic.kind == MAX_VALUES
-    if statistic.kind not in (MIN_VALUES, MAX_VALUES) or values.null_count == len(values):
-        return values
-    if kind == t.STRING and up:
-        return _close_again(values)
-    if kind == t.DATE:
-        days = values.cast(pa.int32())
-        slack = pc.if_else(_is_before(days, _GREGORIAN), _whole(_JULIAN_DAYS), _whole(0))
-        return _shift(days, slack, up).cast(pa.int32()).cast(values.type)
-    if kind not in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
-        return values
-    micros = values.cast(pa.int64())
-    julian = _is_before(micros, _GREGORIAN * _DAY)
-    old = _is_before(micros, _OLD_OFFSETS)
-    slack = pc.if_else(old, _whole(_MINUTE), _whole(0))
-    slack = pc.if_else(julian, _whole(_JULIAN_DAYS * _DAY), slack)
-    if up:
-        slack = pc.add(slack, _whole(_MILLISECOND))
-    return _shift(micros, slack, up).cast(values.type)
-
-
-def _whole(number: int) -> Any:
-    return scalar_of(number, pa.int64())
-
-
-def _is_before(values: Values, limit: int) -> Values:
-    return pc.less(values, scalar_of(limit, values.type))
-
-
-def _shift(values: Values, slack: Values, up: bool) -> Values:
-    """`values` so much greater, or less; the ends of the type stay what they are."""
-    low, high = -(1 << 63), (1 << 63) - 1
-    if pa.types.is_int32(values.type):
-        low, high = -_END_OF_DATES, _END_OF_DATES - 1
-    wide, slack = values.cast(pa.int64()), slack.cast(pa.int64())
-    if up:
-        room = pc.subtract(_whole(high), pc.max_element_wise(wide, _whole(0), skip_nulls=False))
-        return pc.add(wide, pc.min_element_wise(slack, room, skip_nulls=False))
-    room = pc.subtract(pc.min_element_wise(wide, _whole(0), skip_nulls=False), _whole(low))
-    return pc.subtract(wide, pc.min_element_wise(slack, room, skip_nulls=False))
-
-
-def _close_again(values: Values) -> Values:
-    """Maxima that were shortened and closed with U+FFFD, below which some characters are not."""
-    open_ = pc.ends_with(values, pattern=_OLD_TIE_BREAKER)
-    if not pc.any(open_).as_py():
-        return values
-    prefix = pc.utf8_rtrim(values, characters=_OLD_TIE_BREAKER)
-    return pc.if_else(open_, pc.binary_join_element_wise(prefix, _TIE_BREAKER, ""), values)
-
-
 # ------------------------------------------------------------------------------------- the files
 
 
@@ -345,20 +284,7 @@ def prune_files(files: pa.Table, where: Node, plan: _Plan) -> pa.Table:
         InvalidExpressionError: the predicate does not fit the schema.
         InvalidTableError: a partition value is not of its column's type.
     """
-    return skip_files(files, Skipping.for_plan(where, plan))
-
-
-def skip_files(
-    files: pa.Table, skipping: Skipping, known: KnownStatistics | None = None
-) -> pa.Table:
-    """The rows of `files`, which has the columns of `ADD_SCHEMA`, that `skipping` keeps.
-
-    `known` is what is known of their statistics in JSON.
-
-    Raises:
-        InvalidTableError: a partition value is not of its column's type.
-    """
-    return files.filter(skipping.may_match(files, known))
+    return Skipping.for_plan(where, plan).candidates(files)
 
 
 def exact_row_counts(

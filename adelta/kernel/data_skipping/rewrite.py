@@ -26,6 +26,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
+from adelta.kernel.data_skipping.statistic import (
+    MAX_VALUES,
+    MIN_VALUES,
+    NULL_COUNT,
+    NUM_RECORDS,
+    PARTITION_VALUES,
+)
 from adelta.kernel.expressions.coercion import FRACTIONS, INTEGERS
 from adelta.kernel.expressions.compute import can_fail
 from adelta.kernel.expressions.library import LIBRARY
@@ -60,13 +67,7 @@ from adelta.kernel.schema import types as t
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-__all__ = ["MAX_VALUES", "MIN_VALUES", "NULL_COUNT", "NUM_RECORDS", "PARTITION_VALUES", "rewrite"]
-
-NUM_RECORDS = "numRecords"
-MIN_VALUES = "minValues"
-MAX_VALUES = "maxValues"
-NULL_COUNT = "nullCount"
-PARTITION_VALUES = "partitionValues"
+__all__ = ["rewrite"]
 
 _MOST_RANGES = 48
 """Into how many ranges the values of a long IN are put."""

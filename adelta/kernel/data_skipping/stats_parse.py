@@ -22,7 +22,7 @@ import pyarrow.json
 
 from adelta import _compute as pc
 from adelta._arrow_values import array_of, null_of, scalar_of
-from adelta.kernel.data_skipping.rewrite import MAX_VALUES
+from adelta.kernel.data_skipping.statistic import MAX_VALUES
 from adelta.kernel.expressions.text_values import parse_date, parse_timestamp, parse_timestamp_ntz
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
@@ -30,7 +30,7 @@ from adelta.kernel.schema.arrow import to_arrow_type
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from adelta.kernel.data_skipping.stats_schema import Statistic
+    from adelta.kernel.data_skipping.statistic import Statistic
 
 __all__ = ["parse_stats"]
 

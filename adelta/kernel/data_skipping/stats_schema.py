@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
-from adelta._dataclasses import dataclass
-from adelta.kernel.data_skipping.rewrite import (
+from adelta.kernel.data_skipping.statistic import (
     MAX_VALUES,
     MIN_VALUES,
     NULL_COUNT,
     NUM_RECORDS,
     PARTITION_VALUES,
+    Columns,
+    Statistic,
 )
 from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["Columns", "Statistic", "nest", "partition_fields_of", "statistics_of"]
-
-Columns: TypeAlias = "Mapping[tuple[str, ...], pa.Array[Any]]"
-"""Columns by their path, such as ``("minValues", "id")``, a value per file or row group."""
+__all__ = ["nest", "partition_fields_of", "statistics_of"]
 
 _KINDS = (NUM_RECORDS, MIN_VALUES, MAX_VALUES, NULL_COUNT)
-
-
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """One statistic: `path` names it logically, `source` as `stats` and `stats_parsed` spell it.
-
-    Example: the minimum of `a.b` is ``("minValues", "a", "b")``.
-    """
-
-    path: tuple[str, ...]
-    source: tuple[str, ...]
-    type: t.DataType
-
-    @property
-    def kind(self) -> str:
-        """`numRecords`, `minValues`, `maxValues` or `nullCount`."""
-        return self.path[0]
 
 
 def statistics_of(rewritten: Node, schema: t.StructType, mode: str) -> tuple[Statistic, ...]:

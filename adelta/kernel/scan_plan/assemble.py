@@ -12,7 +12,6 @@ import pyarrow as pa
 from adelta._arrow_values import array_of
 from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidTableError, SchemaMismatchError
-from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.scan_plan.row_ids import attached
 from adelta.kernel.schema.conform import conform, conforms, find_fields
@@ -22,6 +21,7 @@ from adelta.kernel.schema.variant.text import variants_as_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.scan_plan.plan import ScanPlan
     from adelta.kernel.schema.types import StructField
 
@@ -58,7 +58,7 @@ def assemble(
     rows, mask = None, None
     if plan.where is not None:
         read = _read(plan, table, columns)
-        mask = filter_mask(plan.where, read)
+        mask = _mask(plan.where, read)
         rows = read.select(names) if plan.read.fields else None
     if rows is None:
         rows = table.select([])
@@ -84,7 +84,13 @@ def matches(
     """
     assert plan.where is not None
     columns = _columns(plan, table, partition_values, source)
-    return filter_mask(plan.where, _read(plan, table, columns))
+    return _mask(plan.where, _read(plan, table, columns))
+
+
+def _mask(where: Node, rows: pa.Table) -> pa.BooleanArray:
+    from adelta.kernel.expressions.compute import filter_mask
+
+    return filter_mask(where, rows)
 
 
 def _read(plan: ScanPlan, table: pa.Table, columns: Mapping[str, pa.ChunkedArray[Any]]) -> pa.Table:

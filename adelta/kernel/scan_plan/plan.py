@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.expressions.nodes import Node, columns_of
-from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.schema.arrow import to_arrow_schema, to_arrow_type
 from adelta.kernel.schema.types import LONG, StructField, StructType
 from adelta.kernel.schema.variant.text import with_text
@@ -158,6 +157,8 @@ def plan_columns(
     output = project(schema, columns)
     read = list(output)
     if where is not None:
+        from adelta.kernel.expressions.resolve import bind_predicate
+
         where = bind_predicate(where, schema)
         names = {f.name for f in read}
         needed = {path[0] for path in columns_of(where)}

@@ -7,7 +7,6 @@ all of them.
 
 from __future__ import annotations
 
-import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -28,24 +27,6 @@ if TYPE_CHECKING:
     from adelta.kernel.table_features._feature import ProtocolAndMetadata
 
 __all__ = ["Management", "ManagementKind", "management_by", "parse_conf"]
-
-_SECRET_KEY = re.compile(
-    r"pass(?:wor[dt]|wd|phrase)|secret|credential|signature|bearer|private"
-    r"|(?:^|[^a-z])(?:pwd|sas|sig|pat)(?:$|[^a-z])"
-    r"|(?:access|api|account|shared|encryption).?key|token(?!.?(?:endpoint|url|uri|path|file|type))"
-)
-_SECRET_VALUE = re.compile(
-    r"(?i:bearer|basic)\s+\S{8}"  # an HTTP header
-    r"|://[^\s/@]*:[^\s/@]+@"  # a password in an address
-    r"|[?&](?i:sig|token|access_token|x-amz-signature|password)=[^\s&]"
-    r"|\b(?i:password|passwd|pwd)\s*=\s*\S"  # of a database
-    r"|\badelta_[0-9a-f]{12}_[0-9a-f]{16}"  # a token of adelta's own commit owner
-    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"  # an access key of AWS
-    r"|\beyJ[\w-]{10,}\.[\w-]{10,}\."  # a JSON web token
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|\b(?:gh[pousr]_|github_pat_|xox[abprs]-|sk-|dapi)[\w-]{16}"
-)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def parse_conf(text: str) -> Mapping[str, str]:
@@ -195,9 +176,10 @@ def _conf(key: str | None, configuration: Mapping[str, str]) -> Mapping[str, str
 def _refuse_secrets(
     conf: Property[Mapping[str, str] | None], properties: Mapping[str, str]
 ) -> None:
+    from adelta.kernel.table_features._secret_entries import is_secret
+
     for key, value in (conf.read(properties) or {}).items():
-        folded = _CAMEL.sub("_", key).lower()
-        if _SECRET_KEY.search(folded) or _SECRET_VALUE.search(value):
+        if is_secret(key, value):
             raise InvalidPropertyError(
                 f"the entry {key[:80]!r} of {conf.key} looks like a secret, and everybody who can "
                 "read the table reads its properties: leave it out, and give secrets as storage "

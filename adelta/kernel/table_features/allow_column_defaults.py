@@ -7,8 +7,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.expressions.nodes import Literal
-from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema import types as t
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, has_field_metadata
 
@@ -45,6 +43,9 @@ def has_literal_default(field: StructField) -> bool:
     text = str(field.metadata[DEFAULT_KEY])
     if text.rstrip().endswith(")"):  # a constant by the call of a function, such as pi()
         return False
+    from adelta.kernel.expressions.nodes import Literal
+    from adelta.kernel.expressions.parse import parse_expression
+
     try:
         node = parse_expression(text)
     except InvalidExpressionError:

@@ -17,9 +17,8 @@ from adelta._arrow_values import array_of, numpy_of
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
-from adelta.kernel.data_skipping.rewrite import MAX_VALUES, MIN_VALUES
+from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES, Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
-from adelta.kernel.data_skipping.stats_schema import Statistic
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.names import leaf_fields, physical_name, physical_schema

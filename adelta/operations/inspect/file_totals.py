@@ -9,8 +9,8 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
+from adelta.kernel.data_skipping.statistic import Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
-from adelta.kernel.data_skipping.stats_schema import Statistic
 from adelta.kernel.schema import types as t
 from adelta.kernel.table_configuration import TableConfiguration
 

@@ -10,7 +10,7 @@ from adelta.sync import _portal
 from adelta.sync._handle import Handle, owner, unwrap
 from adelta.sync._iterate import items, iterate
 from adelta.sync.transaction import Transaction
-from adelta.write.transaction_request import COMMIT_TIMEOUT
+from adelta.write.commit_timeout import COMMIT_TIMEOUT
 
 if TYPE_CHECKING:
     import os

@@ -9,7 +9,7 @@ from adelta.operations.transaction_over import transaction_over as _transaction_
 from adelta.sync import _portal
 from adelta.sync._handle import Handle, owner, unwrap
 from adelta.sync.transaction import Transaction
-from adelta.write.transaction_request import COMMIT_TIMEOUT
+from adelta.write.commit_timeout import COMMIT_TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

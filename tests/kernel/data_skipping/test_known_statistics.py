@@ -10,7 +10,7 @@ import pytest
 import adelta
 from adelta.kernel.data_skipping import known_statistics
 from adelta.kernel.data_skipping.known_statistics import KnownStatistics
-from adelta.kernel.data_skipping.stats_schema import Statistic
+from adelta.kernel.data_skipping.statistic import Statistic
 from adelta.kernel.schema import types as t
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table

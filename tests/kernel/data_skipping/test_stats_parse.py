@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from adelta.kernel.data_skipping import stats_parse
+from adelta.kernel.data_skipping.statistic import Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
-from adelta.kernel.data_skipping.stats_schema import Statistic
 from adelta.kernel.schema import types as t
 
 

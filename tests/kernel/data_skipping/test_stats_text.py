@@ -12,8 +12,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adelta.kernel.data_skipping.statistic import Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
-from adelta.kernel.data_skipping.stats_schema import Statistic
 from adelta.kernel.data_skipping.stats_text import stats_text
 from adelta.kernel.schema import types as t
 

@@ -1,0 +1,86 @@
+"""Bounds of files as their writers have left them: moved outward by what these may have cut off.
+
+Timestamps are cut to milliseconds, offsets of zones were once cut to minutes, dates before 1582
+were once Julian, and long texts were once closed with a character that is not the greatest.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from adelta import _compute as pc
+from adelta._arrow_values import scalar_of
+from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES
+from adelta.kernel.schema import types as t
+
+if TYPE_CHECKING:
+    from adelta.kernel.data_skipping.statistic import Statistic
+
+__all__ = ["widen"]
+
+Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
+
+_MILLISECOND = 1_000
+_MINUTE = 60_000_000
+_DAY = 86_400_000_000
+_OLD_OFFSETS = int(datetime(1972, 6, 1, tzinfo=UTC).timestamp()) * 1_000_000
+_GREGORIAN = (date(1582, 10, 15) - date(1970, 1, 1)).days
+_JULIAN_DAYS = 12
+_END_OF_DATES = 1 << 31
+_OLD_TIE_BREAKER, _TIE_BREAKER = "\ufffd", "\U0010ffff\U0010ffff"
+
+
+def widen(values: Values, statistic: Statistic) -> Values:
+    """The minima or maxima of files, moved outward by what their writers may have left out."""
+    kind, up = statistic.type, statistic.kind == MAX_VALUES
+    if statistic.kind not in (MIN_VALUES, MAX_VALUES) or values.null_count == len(values):
+        return values
+    if kind == t.STRING and up:
+        return _close_again(values)
+    if kind == t.DATE:
+        days = values.cast(pa.int32())
+        slack = pc.if_else(_is_before(days, _GREGORIAN), _whole(_JULIAN_DAYS), _whole(0))
+        return _shift(days, slack, up).cast(pa.int32()).cast(values.type)
+    if kind not in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
+        return values
+    micros = values.cast(pa.int64())
+    julian = _is_before(micros, _GREGORIAN * _DAY)
+    old = _is_before(micros, _OLD_OFFSETS)
+    slack = pc.if_else(old, _whole(_MINUTE), _whole(0))
+    slack = pc.if_else(julian, _whole(_JULIAN_DAYS * _DAY), slack)
+    if up:
+        slack = pc.add(slack, _whole(_MILLISECOND))
+    return _shift(micros, slack, up).cast(values.type)
+
+
+def _whole(number: int) -> Any:
+    return scalar_of(number, pa.int64())
+
+
+def _is_before(values: Values, limit: int) -> Values:
+    return pc.less(values, scalar_of(limit, values.type))
+
+
+def _shift(values: Values, slack: Values, up: bool) -> Values:
+    """`values` so much greater, or less; the ends of the type stay what they are."""
+    low, high = -(1 << 63), (1 << 63) - 1
+    if pa.types.is_int32(values.type):
+        low, high = -_END_OF_DATES, _END_OF_DATES - 1
+    wide, slack = values.cast(pa.int64()), slack.cast(pa.int64())
+    if up:
+        room = pc.subtract(_whole(high), pc.max_element_wise(wide, _whole(0), skip_nulls=False))
+        return pc.add(wide, pc.min_element_wise(slack, room, skip_nulls=False))
+    room = pc.subtract(pc.min_element_wise(wide, _whole(0), skip_nulls=False), _whole(low))
+    return pc.subtract(wide, pc.min_element_wise(slack, room, skip_nulls=False))
+
+
+def _close_again(values: Values) -> Values:
+    """Maxima that were shortened and closed with U+FFFD, below which some characters are not."""
+    open_ = pc.ends_with(values, pattern=_OLD_TIE_BREAKER)
+    if not pc.any(open_).as_py():
+        return values
+    prefix = pc.utf8_rtrim(values, characters=_OLD_TIE_BREAKER)
+    return pc.if_else(open_, pc.binary_join_element_wise(prefix, _TIE_BREAKER, ""), values)
