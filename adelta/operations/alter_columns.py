@@ -73,6 +73,8 @@ class ChangedColumn:
 async def alter_columns(
     table: TableOrAddress,
     changes: Sequence[AddedColumn | DroppedColumn | RenamedColumn | ChangedColumn],
+    *,
+    user_metadata: str | None = None,
 ) -> AlterMetrics:
     """Change the columns of a table, in order, in one commit.
 
@@ -88,7 +90,9 @@ async def alter_columns(
         operation = "DROP COLUMNS"
     elif len(changes) == 1:
         operation = "RENAME COLUMN" if kinds == {RenamedColumn} else "CHANGE COLUMN"
-    async with altering(table, operation, {}, user_metadata=None, storage_options=None) as (tx, at):
+    async with altering(
+        table, operation, {}, user_metadata=user_metadata, storage_options=None
+    ) as (tx, at):
         said = list[Any]()
         for change in changes:
             said += await _staged(tx, at, change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta._arguments import checked
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["set_properties", "unset_properties"]
 
+_COMMENT = "comment"
+"""The property that is the table's description, as Delta Spark has it."""
+
 _RETENTIONS = tuple(
     p.key.lower()
     for p in (TableProperties.log_retention_ms, TableProperties.deleted_file_retention_ms)
@@ -50,9 +54,9 @@ async def set_properties(
     """Set properties of a table; the others stay as they are.
 
     Where a property needs a table feature, the protocol comes to support it. A feature alone is
-    asked for by ``{"delta.feature.<name>": "supported"}``. Before `delta.enableRowTracking` is set,
-    or `delta.enableIcebergCompatV3`, which takes it along, rows that are there are given ids, in
-    commits of their own.
+    asked for by ``{"delta.feature.<name>": "supported"}``. The property ``comment`` is the table's
+    description. Before `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which
+    takes it along, rows that are there are given ids, in commits of their own.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -76,7 +80,10 @@ async def set_properties(
     ) as (tx, _):
         before = tx.metadata.configuration
         _check_together(before, asked)
-        await _stage(tx, _joined(before, asked), asked)
+        stored = {key: value for key, value in asked.items() if key.lower() != _COMMENT}
+        said = [value for key, value in asked.items() if key.lower() == _COMMENT]
+        description = said[-1] if said else tx.metadata.description
+        await _stage(tx, _joined(before, stored), stored, description)
     return AlterMetrics(tx.version)
 
 
@@ -109,7 +116,10 @@ async def unset_properties(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, handle):
-        before = tx.metadata.configuration
+        before, description = tx.metadata.configuration, tx.metadata.description
+        if description is not None and _COMMENT in map(str.lower, wanted):
+            wanted = [name for name in wanted if name.lower() != _COMMENT]
+            description = None
         present = {key.lower(): key for key in before}
         missing = [name for name in wanted if name.lower() not in present]
         if missing and not if_exists:
@@ -121,7 +131,8 @@ async def unset_properties(
         removed = {key: before[key] for key in gone}
         _refuse_others(removed)
         validate_properties(removed)  # what users may not set they may not unset
-        await _stage(tx, {key: value for key, value in before.items() if key not in gone}, {})
+        kept = {key: value for key, value in before.items() if key not in gone}
+        await _stage(tx, kept, {}, description)
     return AlterMetrics(tx.version)
 
 
@@ -180,9 +191,12 @@ async def _check_beforehand(
 
 
 async def _stage(
-    tx: TransactionCore, configuration: Mapping[str, str], asked: Mapping[str, str]
+    tx: TransactionCore,
+    configuration: Mapping[str, str],
+    asked: Mapping[str, str],
+    description: str | None,
 ) -> None:
-    after = tx.metadata.with_configuration(configuration)
+    after = replace(tx.metadata.with_configuration(configuration), description=description)
     properties = TableConfiguration(tx.protocol, after).properties
     await in_thread(check_stats_columns, after.schema, properties, after.partition_columns)
     await in_thread(stage_metadata, tx, after, asked)

@@ -31,6 +31,7 @@ from adelta.spark.remote_statements import (
     run_query,
     run_vacuum,
 )
+from adelta.spark.remote_views import run_view
 from adelta.spark.session import ensure_registered
 from adelta.spark.session_settings import session_zone
 from adelta.spark.sql_hook import plain_sql
@@ -102,6 +103,8 @@ _VIEWS = (
     ("CREATE", "OR", "REPLACE", "GLOBAL"),
 )
 """How statements begin of which Spark keeps the text."""
+_KEEPS_QUERIES = (*_VIEWS, ("CACHE", "TABLE"), ("CACHE", "LAZY", "TABLE"))
+"""How statements begin by which Spark keeps a query, or its rows."""
 
 
 @raises_as_spark
@@ -140,6 +143,9 @@ def _answered(
     if not own and not is_remote() and not begins_as(text, _IN_PART):
         return plain_sql(spark, text, args)
     zone = session_zone(spark)
+    if is_remote() and begins_as(text, _KEEPS_QUERIES):
+        kept = run_view(spark, with_arguments(text, args), zone)
+        return plain_sql(spark, text, args) if kept is None else kept
     try:
         statement = parse_statement(with_arguments(text, args), zone=zone, now=moment())
     except (InvalidStatementError, InvalidExpressionError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from adelta.errors import InvalidStatementError
-from adelta.sql.grammar.alter import read_alter
+from adelta.sql.grammar.alter import read_alter, read_comment
 from adelta.sql.grammar.definition import read_create
 from adelta.sql.grammar.describe import read_describe, read_show
 from adelta.sql.grammar.query import begins_query, read_query
@@ -40,6 +40,8 @@ __all__ = ["begins_as", "parse_change", "parse_statement"]
 _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
     (("ALTER", "TABLE"), read_alter),
     (("ANALYZE", "TABLE"), read_analyze),
+    (("COMMENT", "ON", "COLUMN"), read_comment),
+    (("COMMENT", "ON", "TABLE"), read_comment),
     (("CONVERT", "TO", "DELTA"), read_convert),
     (("CREATE", "EXTERNAL", "TABLE"), read_create),
     (("CREATE", "OR", "REPLACE", "TABLE"), read_create),
@@ -55,6 +57,8 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
     (("REPLACE", "TABLE"), read_create),
     (("RESTORE",), read_restore),
     (("SHOW", "COLUMNS"), read_show),
+    (("SHOW", "CREATE", "TABLE"), read_show),
+    (("SHOW", "PARTITIONS"), read_show),
     (("SHOW", "TBLPROPERTIES"), read_show),
     (("TRUNCATE", "TABLE"), read_truncate),
     (("UPDATE",), read_update),

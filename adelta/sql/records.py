@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 __all__ = [
     "AFFECTED",
     "COLUMNS",
+    "DEFINITION",
+    "DESCRIBED_COLUMN",
     "DESCRIPTION",
     "DETAIL",
     "HISTORY",
     "INSERTED",
     "MERGED",
     "NOTHING",
+    "PARTITIONS",
     "PROPERTIES",
     "PROPERTY",
     "detail_row",
@@ -117,6 +120,15 @@ DESCRIPTION = pa.schema(
 
 COLUMNS = pa.schema([("col_name", pa.string())])
 """The column of SHOW COLUMNS."""
+
+DEFINITION = pa.schema([("createtab_stmt", pa.string())])
+"""The column of SHOW CREATE TABLE."""
+
+PARTITIONS = pa.schema([("partition", pa.string())])
+"""The column of SHOW PARTITIONS."""
+
+DESCRIBED_COLUMN = pa.schema([("info_name", pa.string()), ("info_value", pa.string())])
+"""The columns of DESCRIBE TABLE with a column."""
 
 PROPERTIES = pa.schema([("key", pa.string()), ("value", pa.string())])
 """The columns of SHOW TBLPROPERTIES."""

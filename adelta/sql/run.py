@@ -28,6 +28,7 @@ from adelta.sql.execute.merge import run_merge
 from adelta.sql.execute.optimize import run_optimize, run_reorg
 from adelta.sql.execute.query import query_rows, run_query
 from adelta.sql.execute.rows import run_delete, run_insert, run_truncate, run_update
+from adelta.sql.execute.show import run_show_definition, run_show_partitions
 from adelta.sql.execute.vacuum import run_restore, run_vacuum
 from adelta.sql.parse import parse_statement
 from adelta.sql.session import Session
@@ -49,6 +50,8 @@ from adelta.sql.statements import (
     Reorg,
     Restore,
     ShowColumns,
+    ShowDefinition,
+    ShowPartitions,
     ShowProperties,
     TruncateTable,
     Update,
@@ -87,6 +90,8 @@ _RUNS: dict[type[Any], _Run] = {
     Query: run_query,
     Restore: run_restore,
     ShowColumns: run_show_columns,
+    ShowDefinition: run_show_definition,
+    ShowPartitions: run_show_partitions,
     ShowProperties: run_show_properties,
     TruncateTable: run_truncate,
     Update: run_update,

@@ -53,6 +53,8 @@ __all__ = [
     "Restore",
     "SetProperties",
     "ShowColumns",
+    "ShowDefinition",
+    "ShowPartitions",
     "ShowProperties",
     "Statement",
     "TableName",
@@ -403,10 +405,11 @@ class DescribeDetail:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTable:
-    """``DESCRIBE [TABLE] [EXTENDED]``."""
+    """``DESCRIBE [TABLE] [EXTENDED]``; of one `column` where that is named."""
 
     table: TableName
     extended: bool = False
+    column: Path = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +425,21 @@ class ShowProperties:
 
     table: TableName
     key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    """``SHOW PARTITIONS``, those with the values of `wanted`, as folders are called by them."""
+
+    table: TableName
+    wanted: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowDefinition:
+    """``SHOW CREATE TABLE``."""
+
+    table: TableName
 
 
 # ------------------------------------------------------------------------------------------- upkeep
@@ -505,7 +523,16 @@ class Analyze:
     all_columns: bool = False
 
 
-READING = (Query, DescribeDetail, DescribeHistory, DescribeTable, ShowColumns, ShowProperties)
+READING = (
+    Query,
+    DescribeDetail,
+    DescribeHistory,
+    DescribeTable,
+    ShowColumns,
+    ShowDefinition,
+    ShowPartitions,
+    ShowProperties,
+)
 """The statements that change nothing."""
 
 Statement: TypeAlias = (
@@ -521,6 +548,8 @@ Statement: TypeAlias = (
     | DescribeDetail
     | DescribeTable
     | ShowColumns
+    | ShowDefinition
+    | ShowPartitions
     | ShowProperties
     | Optimize
     | Vacuum

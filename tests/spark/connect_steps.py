@@ -263,6 +263,21 @@ def step_statements_are_run_on_tables_by_name(spark, path):
     assert spark.sql("CREATE OR REPLACE TABLE made CLONE by_name VERSION AS OF 0").count() == 1
     assert spark.sql("SELECT * FROM made").columns == ["id", "v"]
     assert spark.sql("OPTIMIZE by_name").columns == ["path", "metrics"]
+    spark.sql("ALTER TABLE near ADD COLUMNS (p INT FIRST, q INT AFTER id)")
+    spark.sql("COMMENT ON COLUMN near.id IS 'its number'")
+    spark.sql("COMMENT ON TABLE near IS 'as it was'")
+    assert spark.sql("DESCRIBE near").collect()[:2] == [
+        ("p", "int", None),
+        ("id", "bigint", "its number"),
+    ]
+    assert spark.sql("DESCRIBE near id").collect()[2] == ("comment", "its number")
+    assert spark.sql("DESCRIBE DETAIL near").first().description == "as it was"
+    assert "USING delta" in spark.sql("SHOW CREATE TABLE near").first()[0]
+    spark.sql("CREATE TEMP VIEW a_view_of AS SELECT id, v FROM by_name")
+    spark.sql("CACHE TABLE kept AS SELECT * FROM by_name, a_view_of")
+    assert spark.sql("SELECT count(*) FROM kept JOIN a_view_of").collect() == [(8,)]
+    for wrong in ("CREATE VIEW lasting AS SELECT * FROM by_name", "CACHE TABLE by_name"):
+        raises(ParseException, "through Spark Connect", lambda wrong=wrong: spark.sql(wrong))
     assert spark.sql("SELECT 1 AS one").collect() == [(1,)]
     adelta.spark.register(spark)
     raises(AnalysisException, "", lambda: spark.sql("DESCRIBE DETAIL default.made").collect())

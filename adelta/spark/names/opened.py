@@ -24,7 +24,6 @@ from adelta.spark.names.alterations import alter
 from adelta.spark.names.answers import Answers
 from adelta.spark.names.columns import described_schema
 from adelta.spark.names.merging import merge_rows, merge_said, rows_said
-from adelta.spark.names.shown_partitions import shown_partitions
 from adelta.spark.native import jvm
 from adelta.spark.native.hook import plain_load
 from adelta.spark.native.jvm import FORMAT, WriteState
@@ -34,6 +33,7 @@ from adelta.spark.path_travel import read_options
 from adelta.spark.session_settings import session_zone
 from adelta.spark.task_executor import on_cluster
 from adelta.spark.zones import condition_in, value_in
+from adelta.sql.execute.partitions import shown_partitions
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class OpenedTable(Answers):
 
     def answer_partitions(self, _session: Any, spec: str) -> str:
         """The partitions that have files, as Spark shows them, as JSON."""
-        found = shown_partitions(self._version.snapshot, json.loads(spec))
+        found = call(shown_partitions, self._version.snapshot, json.loads(spec))
         return json.dumps({"rows": [[name] for name in found]})
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema.alteration import shown
-from adelta.kernel.schema.types import StructType
-from adelta.operations.add_columns import add_columns
+from adelta.operations.alter_columns import AddedColumn, alter_columns
 from adelta.operations.change_column import change_column
 from adelta.operations.cluster_by import cluster_by
 from adelta.operations.constraints import add_constraint, drop_constraint
@@ -83,24 +82,22 @@ async def _change(table: Table, change: Change, note: str | None) -> None:
 
 
 async def _add_columns(table: Table, change: AddColumns, note: str | None) -> None:
-    places = {(each.path[:-1], each.first, each.after) for each in change.columns}
-    if len(places) > 1:
-        raise InvalidOptionError(
-            "the columns of one ADD COLUMNS have to go to one place: write a statement for each "
-            "place, which becomes a version each"
-        )
     for each in change.columns:
         if each.definition.default is not None:
             raise InvalidOptionError(
                 f"the new column {shown(each.path)!r} has a default, which rows that are there "
                 "would not have: add it without, and then say ALTER COLUMN ... SET DEFAULT"
             )
-    [(parent, first, after)] = places
-    await add_columns(
+    await alter_columns(
         table,
-        StructType(tuple(field_of(each.definition) for each in change.columns)),
-        parent=shown(parent) if parent else None,
-        first=first,
-        after=after,
+        [
+            AddedColumn(
+                field_of(each.definition),
+                shown(each.path[:-1]) if each.path[1:] else None,
+                each.first,
+                each.after,
+            )
+            for each in change.columns
+        ],
         user_metadata=note,
     )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta.kernel.schema.alteration import find_path, shown, type_at
 from adelta.kernel.schema.type_text import type_text
+from adelta.kernel.schema.types import StructType
 from adelta.operations.detail import detail
 from adelta.operations.history import history
 from adelta.sql.records import (
     COLUMNS,
+    DESCRIBED_COLUMN,
     DESCRIPTION,
     DETAIL,
     HISTORY,
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
         DescribeDetail,
         DescribeHistory,
         DescribeTable,
+        Path,
         ShowColumns,
         ShowProperties,
         TableName,
@@ -61,6 +65,8 @@ async def run_describe(statement: DescribeTable, session: Session) -> pa.Table:
     async with session.opened(statement.table) as table:
         snapshot = await table.snapshot()
         uri = table.uri
+    if statement.column:
+        return _described_column(snapshot, statement.column)
     columns: dict[str, tuple[str, str, str | None]] = {
         field.name: (field.name, type_text(field.type), field.metadata.get("comment"))
         for field in snapshot.delta_schema
@@ -81,6 +87,19 @@ async def run_describe(statement: DescribeTable, session: Session) -> pa.Table:
             ("Table Properties", _shown(dict(_properties(snapshot))), ""),
         ]
     return table_of(DESCRIPTION, rows)
+
+
+def _described_column(snapshot: Snapshot, column: Path) -> pa.Table:
+    schema = snapshot.delta_schema
+    path = find_path(schema, column)
+    within = type_at(schema, path[:-1])
+    field = within.field(path[-1]) if isinstance(within, StructType) else None
+    said = {
+        "col_name": shown(path),
+        "data_type": type_text(type_at(schema, path)),
+        "comment": "NULL" if field is None else field.metadata.get("comment", "NULL"),
+    }
+    return table_of(DESCRIBED_COLUMN, said.items())
 
 
 async def run_show_columns(statement: ShowColumns, session: Session) -> pa.Table:

@@ -1,4 +1,4 @@
-"""ALTER TABLE."""
+"""ALTER TABLE, and COMMENT ON, which is one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,28 @@ if TYPE_CHECKING:
     from adelta.sql.grammar.reader import Reader
     from adelta.sql.statements import Change
 
-__all__ = ["read_alter"]
+__all__ = ["read_alter", "read_comment"]
 
 
 def read_alter(reader: Reader) -> AlterTable:
     """``ALTER TABLE name change``."""
     reader.expect("ALTER", "TABLE")
     return AlterTable(reader.table(), _change(reader))
+
+
+def read_comment(reader: Reader) -> AlterTable:
+    """``COMMENT ON TABLE name IS 'text'`` and ``COMMENT ON COLUMN name.column IS 'text'``."""
+    reader.expect("COMMENT", "ON")
+    if reader.accept("COLUMN"):
+        table, column = reader.column_of_table()
+        return AlterTable(table, ChangeColumn((column,), comment=_comment(reader)))
+    reader.expect("TABLE")
+    return AlterTable(reader.table(), SetProperties({"comment": _comment(reader)}))
+
+
+def _comment(reader: Reader) -> str:
+    reader.expect("IS")
+    return "" if reader.accept("NULL") else reader.string()
 
 
 def _change(reader: Reader) -> Change:

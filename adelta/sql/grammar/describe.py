@@ -9,6 +9,8 @@ from adelta.sql.statements import (
     DescribeHistory,
     DescribeTable,
     ShowColumns,
+    ShowDefinition,
+    ShowPartitions,
     ShowProperties,
 )
 
@@ -19,7 +21,7 @@ __all__ = ["read_describe", "read_show"]
 
 
 def read_describe(reader: Reader) -> DescribeDetail | DescribeHistory | DescribeTable:
-    """``DESCRIBE HISTORY``, ``DESCRIBE DETAIL`` and ``DESCRIBE [TABLE] [EXTENDED]``."""
+    """``DESCRIBE HISTORY``, ``DESCRIBE DETAIL`` and ``DESCRIBE [TABLE] [EXTENDED] t [column]``."""
     reader.expect_one("DESC", "DESCRIBE")
     named = reader.ahead().kind in ("word", "quoted", "string", "raw")
     if named and reader.accept("HISTORY"):
@@ -30,15 +32,26 @@ def read_describe(reader: Reader) -> DescribeDetail | DescribeHistory | Describe
     reader.accept("TABLE")
     named = reader.ahead().kind in ("word", "quoted", "string", "raw")
     extended = named and (reader.accept("EXTENDED") or reader.accept("FORMATTED"))
-    return DescribeTable(reader.table(), extended)
+    table = reader.table()
+    said_otherwise = reader.follows("AS", "JSON") or reader.follows("PARTITION", "(")
+    if said_otherwise or reader.token.kind not in ("word", "quoted"):
+        return DescribeTable(table, extended)
+    return DescribeTable(table, extended, reader.path())
 
 
-def read_show(reader: Reader) -> ShowColumns | ShowProperties:
-    """``SHOW COLUMNS IN`` and ``SHOW TBLPROPERTIES``."""
+def read_show(
+    reader: Reader,
+) -> ShowColumns | ShowProperties | ShowPartitions | ShowDefinition:
+    """``SHOW COLUMNS IN``, ``TBLPROPERTIES``, ``PARTITIONS`` and ``CREATE TABLE``."""
     reader.expect("SHOW")
     if reader.accept("COLUMNS"):
         reader.expect_one("IN", "FROM")
         return ShowColumns(reader.table())
+    if reader.accept("CREATE", "TABLE"):
+        return ShowDefinition(reader.table())
+    if reader.accept("PARTITIONS"):
+        table = reader.table()
+        return ShowPartitions(table, reader.properties() if reader.accept("PARTITION") else {})
     reader.expect("TBLPROPERTIES")
     table, key = reader.table(), None
     if reader.accept("("):

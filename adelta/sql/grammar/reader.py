@@ -169,12 +169,26 @@ class Reader:
         begin = self.token
         if begin.kind in _STRINGS:
             return TableName(path=self.string(), position=begin.at)
-        is_path = begin.kind == "word" and begin.text.lower() in FORMATS
-        is_path = is_path and self.ahead().text == "." and self.ahead(2).kind == "quoted"
+        is_path = self._begins_path()
         parts = self.path("a table: its name, delta.`path` or 'path'")
         if is_path and len(parts) == 2:
             return TableName(path=parts[1], position=begin.at)
         return TableName(parts, position=begin.at)
+
+    def column_of_table(self) -> tuple[TableName, str]:
+        """A column behind its table: ``sales.price``, ``delta.`path`.price``."""
+        begin, is_path = self.token, self._begins_path()
+        *parts, column = self.path("a table, a dot and a column of it")
+        if not parts or (is_path and len(parts) == 1):
+            self.fail("expected a table, a dot and a column of it", begin)
+        if is_path and len(parts) == 2:
+            return TableName(path=parts[1], position=begin.at), column
+        return TableName(tuple(parts), position=begin.at), column
+
+    def _begins_path(self) -> bool:
+        """Whether ``delta.`...` `` is next."""
+        named = self.token.kind == "word" and self.token.text.lower() in FORMATS
+        return named and self.ahead().text == "." and self.ahead(2).kind == "quoted"
 
     def alias(self, *ends: str) -> str | None:
         """``[AS] name``, if it is next; a bare word of `ends` is none."""

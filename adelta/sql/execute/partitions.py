@@ -10,7 +10,6 @@ import pyarrow.compute
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError, SchemaMismatchError
 from adelta.kernel.partition import partition_directory
-from adelta.sync._portal import call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +21,7 @@ pc: Any = pyarrow.compute  # the stubs lack some of its functions
 __all__ = ["shown_partitions"]
 
 
-def shown_partitions(snapshot: Snapshot, wanted: Mapping[str, str]) -> list[str]:
+async def shown_partitions(snapshot: Snapshot, wanted: Mapping[str, str]) -> list[str]:
     """The partitions with the `wanted` values, such as ``day=2024-01-01/city=Bern``, in order.
 
     Raises:
@@ -40,11 +39,8 @@ def shown_partitions(snapshot: Snapshot, wanted: Mapping[str, str]) -> list[str]
             )
     values = {known[name.lower()]: value for name, value in wanted.items()}
 
-    async def find() -> list[str]:
-        files = await snapshot.files(columns=["partition_values"])
-        return await in_thread(_shown, files, snapshot, values)
-
-    return call(find)
+    files = await snapshot.files(columns=["partition_values"])
+    return await in_thread(_shown, files, snapshot, values)
 
 
 def _shown(files: pa.Table, snapshot: Snapshot, wanted: Mapping[str, str]) -> list[str]:
