@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from adelta import operations as operations
     from adelta import plot as plot
     from adelta import sync as sync
+    from adelta._handles import Table as Table
+    from adelta._handles import open_table as open_table
     from adelta._version import __version__ as __version__
     from adelta.changes.feed import changes as changes
     from adelta.changes.tail import tail as tail
@@ -133,8 +135,6 @@ if TYPE_CHECKING:
     from adelta.snapshot import Snapshot as Snapshot
     from adelta.sql.run import sql as sql
     from adelta.sql.run import sql_batches as sql_batches
-    from adelta.table import Table as Table
-    from adelta.table import open_table as open_table
     from adelta.transaction import Transaction as Transaction
     from adelta.write.commit_options import CommitOptions as CommitOptions
     from adelta.write.spec import DataFileOptions as DataFileOptions
@@ -142,6 +142,7 @@ if TYPE_CHECKING:
 __all__ = exports(
     __name__,
     {
+        "adelta._handles": ("Table", "open_table"),
         "adelta._version": ("__version__",),
         "adelta.changes.feed": ("changes",),
         "adelta.changes.tail": ("tail",),
@@ -231,7 +232,6 @@ __all__ = exports(
         "adelta.scan": ("Scan",),
         "adelta.snapshot": ("Snapshot",),
         "adelta.sql.run": ("sql", "sql_batches"),
-        "adelta.table": ("Table", "open_table"),
         "adelta.transaction": ("Transaction",),
         "adelta.write.commit_options": ("CommitOptions",),
         "adelta.write.spec": ("DataFileOptions",),

@@ -119,6 +119,18 @@ def test_to_open_a_table_loads_nothing_that_writes_reads_rows_or_knows_predicate
     assert [name for name in sorted(scanned) if re.match(rf"adelta\.({predicates})", name)] == []
 
 
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_what_scans_need_is_loaded_with_the_handle_before_a_loop_runs(in_loop: bool) -> None:
+    """A service names `open_table` when it starts: no request of it waits for modules."""
+    first = "import adelta; adelta.open_table"
+    if in_loop:
+        first = f"import asyncio\n    async def main():\n        {first}\n    asyncio.run(main())"
+    loaded = modules_after(first)
+    assert "adelta.table" in loaded
+    assert {"adelta.scan", "adelta.kernel.expressions.parse"} <= loaded or in_loop
+    assert not ({"adelta.scan", "adelta.kernel.expressions.parse"} & loaded and in_loop)
+
+
 def test_a_worker_of_spark_loads_no_more_than_its_part_of_the_data_source_needs() -> None:
     """Spark starts a process for each: one that only asks for the source's name reads nothing."""
     pytest.importorskip("pyspark")
