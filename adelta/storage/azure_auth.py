@@ -62,8 +62,9 @@ def shared_key(
             lines.append(headers.get(name, ""))
     lines += [f"{name}:{headers[name]}" for name in sorted(headers) if name.startswith("x-ms-")]
     resource = f"/{account}{path}"
-    pairs = sorted(each.partition("=")[::2] for each in query.split("&")) if query else []
-    resource += "".join(f"\n{name.lower()}:{unquote(value)}" for name, value in pairs)
+    pairs = [each.partition("=")[::2] for each in query.split("&")] if query else []
+    lowered = sorted((name.lower(), unquote(value)) for name, value in pairs)
+    resource += "".join(f"\n{name}:{value}" for name, value in lowered)
     text = "\n".join([*lines, resource])
     signature = base64.b64encode(hmac.new(key, text.encode(), hashlib.sha256).digest()).decode()
     return f"SharedKey {account}:{signature}"
@@ -115,10 +116,6 @@ class _Fetch:
 def _credential(library: Any, identity: AzureIdentity) -> Any:
     authority = {} if identity.authority_host is None else {"authority": identity.authority_host}
     tenant, client = identity.tenant_id, identity.client_id
-    if identity.client_secret is not None:
-        if tenant is None or client is None:
-            raise ValueError("azure_client_secret goes with azure_client_id and azure_tenant_id")
-        return library.ClientSecretCredential(tenant, client, identity.client_secret, **authority)
     if identity.federated_token_file is not None:
         return library.WorkloadIdentityCredential(
             tenant_id=tenant,
@@ -126,6 +123,10 @@ def _credential(library: Any, identity: AzureIdentity) -> Any:
             token_file_path=identity.federated_token_file,
             **authority,
         )
+    if identity.client_secret is not None:
+        if tenant is None or client is None:
+            raise ValueError("azure_client_secret goes with azure_client_id and azure_tenant_id")
+        return library.ClientSecretCredential(tenant, client, identity.client_secret, **authority)
     if identity.use_azure_cli:
         return library.AzureCliCredential(**({} if tenant is None else {"tenant_id": tenant}))
     if identity.object_id is not None:

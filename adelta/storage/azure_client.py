@@ -6,12 +6,14 @@ import base64
 import re
 from email.utils import formatdate
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.azure_auth import azure_tokens, shared_key
 from adelta.storage.body_checks import Fault, is_whole, md5_of
+from adelta.storage.bucket_names import is_fabrics_host
 from adelta.storage.object_answers import Answer, Failure, Kind, kind_of
 from adelta.storage.object_client import ObjectClient, ObjectRequest, Signed, Target
 from adelta.storage.s3_errors import error_fields
@@ -27,6 +29,7 @@ __all__ = ["AzureClient"]
 
 _VERSION = "2023-11-03"
 _CONTAINER = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}|\$root|\$web")
+_WORKSPACE = re.compile(r"[^/\\\x00-\x1f]{1,256}")  # of Fabric, each a container
 _HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 _DIRECTORY = "directory"
 _WRONG_SUM = re.compile(r"(?i)md5.*match")
@@ -77,7 +80,12 @@ class AzureClient(ObjectClient[_Target]):
         Raises:
             InvalidOptionError: no container can have that name.
         """
-        if not _CONTAINER.fullmatch(container):
+        scheme, _, rest = options.endpoint.partition("://")
+        host, slash, base = rest.partition("/")
+        names = _CONTAINER
+        if is_fabrics_host(host):
+            container, names = unquote(container), _WORKSPACE
+        if not names.fullmatch(container):
             raise InvalidOptionError(
                 f"{container!r:.300} is no name of a container: it is made of 3 to 63 lower-case "
                 "letters, digits and single '-'"
@@ -85,10 +93,8 @@ class AzureClient(ObjectClient[_Target]):
         super().__init__(name, options.http, options.retry, options.concurrency)
         self._options = options
         self._tokens = azure_tokens(options)
-        scheme, _, rest = options.endpoint.partition("://")
-        host, slash, base = rest.partition("/")
         self._origin = f"{scheme}://{host}"
-        self._base = f"{slash}{base}/{container}"
+        self._base = f"{slash}{base}/{quote(container, safe='~$')}"
         self._target: _Target | None = None
 
     async def aim(self) -> _Target:

@@ -13,7 +13,7 @@ import binascii
 import re
 from dataclasses import field
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
@@ -34,15 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = ["AzureIdentity", "AzureOptions", "parse_azure_options"]
 
-_ACCOUNT = re.compile(r"[a-z0-9-]{3,24}")
+_ACCOUNT = re.compile(r"[a-z0-9-]{3,63}")
 _EMULATED = "devstoreaccount1"
 _EMULATORS_KEY = (  # which Microsoft publishes, and every emulator has
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
-_EMULATORS_ENDPOINT = "http://127.0.0.1:10000/devstoreaccount1"
+_EMULATORS_ENDPOINT = "http://127.0.0.1:10000"
 _KEY = ("account_key", "access_key", "master_key")
 _SAS = ("sas_key", "sas_token")
 _TOKEN = ("bearer_token", "token")
+_CLIENT = ("client_id",)
 _OF_IDENTITY = (
     ("skip_signature",),
     _TOKEN,
@@ -53,7 +54,7 @@ _OF_IDENTITY = (
     ("use_azure_cli",),
     ("object_id",),
     ("msi_resource_id",),
-    ("client_id",),
+    _CLIENT,
 )
 
 
@@ -70,13 +71,19 @@ class AzureIdentity:
     object_id: str | None = None
     msi_resource_id: str | None = None
 
+    @property
+    def has_proof(self) -> bool:
+        """Whether a client is named with a secret or a token that proves it."""
+        proofs = (self.client_secret, self.federated_token_file)
+        return self.client_id is not None and any(each is not None for each in proofs)
+
 
 @dataclass(frozen=True, slots=True)
 class AzureOptions:
     """What the options and the environment say, checked.
 
-    Requests are signed by the `key`, or bear the `sas` or the `bearer_token`, the first of these
-    that is given; without any they bear tokens of the `identity`.
+    Requests bear the `bearer_token`, are signed by the `key`, or bear the `sas`: one of these at
+    most is there. Without any they bear tokens of the `identity`.
     """
 
     account: str
@@ -108,30 +115,42 @@ def parse_azure_options(
     emulated = bool(given.flag("use_emulator"))
     account, endpoint = _place(host, given, emulated=emulated)
     skip = bool(said.flag("skip_signature"))
-    key = None if skip else said.text(*_KEY)
-    if emulated and said is given and key is None:
-        key = _EMULATORS_KEY
-    sas = None if skip else said.text(*_SAS)
+    identity = _identity(given, said)
+    token = key = sas = None
+    if not skip:  # of several, the one that deltalake takes
+        token = said.text(*_TOKEN)
+        key = said.text(*_KEY) if token is None else None
+        if token is None and key is None and not identity.has_proof:
+            sas = said.text(*_SAS)
+        if emulated and said is given and token is None and sas is None:
+            key = key or _EMULATORS_KEY
     return AzureOptions(
         account=account,
         endpoint=endpoint,
         key=None if key is None else _decoded(key),
         sas=None if sas is None else _query(sas),
-        bearer_token=None if skip else said.text(*_TOKEN),
+        bearer_token=token,
         skip_signature=skip,
-        identity=AzureIdentity(
-            client_id=said.text("client_id"),
-            client_secret=said.text("client_secret"),
-            tenant_id=given.text("tenant_id", "authority_id"),
-            authority_host=given.text("authority_host"),
-            federated_token_file=said.text("federated_token_file"),
-            use_azure_cli=bool(said.flag("use_azure_cli")),
-            object_id=said.text("object_id"),
-            msi_resource_id=said.text("msi_resource_id"),
-        ),
+        identity=identity,
         concurrency=concurrency_of(given),
         http=http_options(given),
         retry=retry_policy(given),
+    )
+
+
+def _identity(given: GivenOptions, said: GivenOptions) -> AzureIdentity:
+    """The identity that the options name, or else the environment."""
+    alone = not any(said.text(*names) for names in _OF_IDENTITY if names != _CLIENT)
+    return AzureIdentity(
+        client_id=said.text(*_CLIENT),
+        client_secret=said.text("client_secret"),
+        tenant_id=given.text("tenant_id", "authority_id"),
+        authority_host=given.text("authority_host"),
+        # Where a client is chosen and nothing proves it, the file is the machine's, as of AKS.
+        federated_token_file=(given if alone else said).text("federated_token_file"),
+        use_azure_cli=bool(said.flag("use_azure_cli")),
+        object_id=said.text("object_id"),
+        msi_resource_id=said.text("msi_resource_id"),
     )
 
 
@@ -157,8 +176,9 @@ def _place(host: str | None, given: GivenOptions, *, emulated: bool) -> tuple[st
     endpoint = given.text("endpoint")
     if endpoint is None:
         if emulated:
-            return account, _EMULATORS_ENDPOINT
-        where = host or f"{account}.blob.core.windows.net"
+            return account, f"{_EMULATORS_ENDPOINT}/{account}"
+        cloud = "fabric.microsoft.com" if given.flag("use_fabric_endpoint") else "core.windows.net"
+        where = host or f"{account}.blob.{cloud}"
         if not is_azures_host(where):  # keys and tokens go there
             raise InvalidOptionError(
                 f"{where!r:.300} is no host of Azure: give its address as azure_storage_endpoint"
@@ -179,10 +199,14 @@ def _decoded(key: str) -> bytes:
 
 
 def _query(sas: str) -> str:
-    """A shared access signature as it stands in a query: some tools encode all of it."""
-    plain = sas.lstrip("?&")
-    plain = plain if "=" in plain else unquote(plain)
-    if "sig=" not in plain:
+    """A shared access signature as it stands in a query.
+
+    Some tools encode all of it, and some nothing, though a signature has signs that need it.
+    """
+    plain = (sas if "=" in sas else unquote(sas)).lstrip("?&")
+    pairs = [each.strip().partition("=")[::2] for each in plain.split("&") if each.strip()]
+    plain = "&".join(f"{name}={quote(unquote(value), safe='')}" for name, value in pairs)
+    if not any(name == "sig" and value for name, value in pairs):
         raise InvalidOptionError(
             "storage option azure_storage_sas_token is the query of a shared access signature, "
             "which has a sig= in it"

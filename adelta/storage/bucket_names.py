@@ -12,15 +12,17 @@ import re
 
 from adelta.errors import InvalidOptionError
 
-__all__ = ["check_bucket", "fits_certificates", "is_azures_host"]
+__all__ = ["check_bucket", "fits_certificates", "is_azures_host", "is_fabrics_host"]
 
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _HOST = re.compile(rf"(?=.{{3,63}}$){_LABEL}(?:\.{_LABEL})*")
 _NUMBERS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _AZURES_HOST = re.compile(
     r"[a-z0-9-]{3,24}\.(?:z[0-9]+\.)?(?:blob|dfs)\."
-    r"(?:core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)|storage\.azure\.net"
-    r"|fabric\.microsoft\.com)"
+    r"(?:core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)|storage\.azure\.net)"
+)
+_FABRICS_HOST = re.compile(  # OneLake, that of a region, or of a workspace by a private link
+    r"[a-z0-9-]{3,63}\.(?:z[0-9a-f]+\.)?(?:blob|dfs|onelake)\.fabric\.microsoft\.com"
 )
 _SEGMENT = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:-]{1,255}")
 
@@ -52,4 +54,9 @@ def fits_certificates(name: str) -> bool:
 
 def is_azures_host(host: str) -> bool:
     """Whether the host is one of a storage account of Azure: `account.dfs.core.windows.net`."""
-    return _AZURES_HOST.fullmatch(host.lower()) is not None
+    return _AZURES_HOST.fullmatch(host.lower()) is not None or is_fabrics_host(host)
+
+
+def is_fabrics_host(host: str) -> bool:
+    """Whether the host is one of OneLake, whose containers are the workspaces of Fabric."""
+    return _FABRICS_HOST.fullmatch(host.lower()) is not None

@@ -58,6 +58,29 @@ OWNER_ENDPOINT = "adelta_owner_endpoint"
 OWNER_TOKEN = "adelta_owner_token"
 """The options that say which commit owner gets which token."""
 
+_READ_OF_CLIENTS = frozenset(
+    {
+        "aws_allow_http",
+        "aws_ca_bundle",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "read_timeout",
+        "timeout",
+        "pool_idle_timeout",
+        "proxy_url",
+        "user_agent",
+        "concurrency_limit",
+        "object_store_concurrency_limit",
+        "max_concurrency",
+        "max_retries",
+        "retry_timeout",
+        "init_backoff",
+        "max_backoff",
+        "base",
+    }
+)
+"""Those of the client, which every store behind HTTP has under its own beginnings, too."""
+
 READ = frozenset(
     {
         # keys
@@ -97,24 +120,8 @@ READ = frozenset(
         "aws_sse_bucket_key_enabled",
         "aws_sse_customer_key_base64",
         # the client
-        "aws_allow_http",
-        "aws_ca_bundle",
-        "allow_invalid_certificates",
-        "connect_timeout",
-        "read_timeout",
-        "timeout",
-        "pool_idle_timeout",
         "aws_s3_pool_idle_timeout_seconds",
-        "proxy_url",
-        "user_agent",
-        "concurrency_limit",
-        "object_store_concurrency_limit",
-        "max_concurrency",
-        "max_retries",
-        "retry_timeout",
-        "init_backoff",
-        "max_backoff",
-        "base",
+        *_READ_OF_CLIENTS,
         # memory and disk
         *MEMORY_LIMIT,
         CACHE_FOLDER,
@@ -177,6 +184,7 @@ READ_OF_AZURE = frozenset(
         "azure_skip_signature",
         "azure_storage_use_emulator",
         "azure_storage_endpoint",
+        "azure_use_fabric_endpoint",
     }
 )
 """Those of Azure."""
@@ -195,32 +203,29 @@ READ_OF_HDFS = frozenset(
 )
 """Those of HDFS, beside the properties of Hadoop."""
 
+_CLIENTS_OF_OTHERS = """
+default_content_type http1_only http2_only http2_keep_alive_interval http2_keep_alive_timeout
+http2_keep_alive_while_idle http2_max_frame_size pool_max_idle_per_host randomize_addresses
+"""
 _OF_OTHERS = """
 aws_bucket aws_bucket_name aws_checksum_algorithm aws_copy_if_not_exists aws_disable_tagging
 aws_disable_bulk_delete aws_imdsv1_fallback aws_ec2_metadata_disabled aws_ec2_metadata_timeout
 aws_force_credential_load aws_sts_pool_idle_timeout_seconds
 aws_s3_get_internal_server_error_retries
 
-default_content_type http1_only http2_only http2_keep_alive_interval http2_keep_alive_timeout
-http2_keep_alive_while_idle http2_max_frame_size pool_max_idle_per_host randomize_addresses
+multi_threaded worker_threads thread_name enable_io enable_time
 
 aws_shared_credentials_file aws_config_file checksum provider root_certificate
 
-multi_threaded worker_threads thread_name enable_io enable_time
-
-identity_endpoint msi_endpoint use_fabric_endpoint container_name fabric_token_service_url
-fabric_workload_host fabric_session_token fabric_cluster_identifier credential_type encryption_key
-azure_identity_endpoint azure_msi_endpoint azure_use_fabric_endpoint azure_container_name
-azure_storage_use_fabric_endpoint azure_fabric_token_service_url azure_fabric_workload_host
-azure_fabric_session_token azure_fabric_cluster_identifier azure_credential_type
-azure_encryption_key azure_disable_tagging azure_storage_kind
-
-google_bucket google_bucket_name
-
 access_token workspace_url allow_unsafe_rename
 """
-"""Other tools' names, by kind: S3, HTTP clients, runtimes, Azure, Google, catalogs and mounts."""
-_IGNORED = frozenset(_OF_OTHERS.split())
+"""Other tools' names, by kind: S3, runtimes, mounts and catalogs."""
+_IGNORED_OF_CLIENTS = frozenset(_CLIENTS_OF_OTHERS.split())
+_IGNORED = _IGNORED_OF_CLIENTS | frozenset(_OF_OTHERS.split())
+_IGNORED_OF_GOOGLE = frozenset({"google_bucket", "google_bucket_name"})
+_IGNORED_OF_AZURE = frozenset(
+    {"azure_container_name", "azure_disable_tagging", "azure_storage_kind"}
+)
 
 _IGNORED_PREFIXES = (
     "databricks_",
@@ -246,6 +251,26 @@ _REFUSED_OF_S3 = {
         )
     },
 }
+_TOKENS_OF_FABRIC = (
+    "adelta asks no token service of Fabric: give the token as azure_storage_token instead"
+)
+_ENDPOINT_OF_IDENTITY = (
+    "it is read from the environment alone: set the variables IDENTITY_ENDPOINT and "
+    "IDENTITY_HEADER instead"
+)
+_REFUSED_OF_AZURE = {
+    "msi_endpoint": _ENDPOINT_OF_IDENTITY,
+    "identity_endpoint": _ENDPOINT_OF_IDENTITY,
+    "fabric_token_service_url": _TOKENS_OF_FABRIC,
+    "fabric_workload_host": _TOKENS_OF_FABRIC,
+    "fabric_session_token": _TOKENS_OF_FABRIC,
+    "fabric_cluster_identifier": _TOKENS_OF_FABRIC,
+    "credential_type": "give the options of the one identity that is to ask, and no others",
+    "encryption_key": (
+        "adelta sends no key of yours with blobs, and would write them without it: have the "
+        "account or an encryption scope of the container encrypt them by your key"
+    ),
+}
 _REFUSED = {
     "certificate_path": (
         "give that file as ca_bundle, or by the environment variable SSL_CERT_FILE, instead"
@@ -261,7 +286,7 @@ _REFUSED = {
         "leave proxy_url out as well, and set the environment variables HTTPS_PROXY and NO_PROXY"
     ),
 }
-"""Names whose meaning would be lost, in S3 and in every store, with what to do instead."""
+"""Names whose meaning would be lost, in S3, in Azure and in every store, and what to do."""
 
 _OF_HADOOP = {
     "access.key": "aws_access_key_id",
@@ -302,6 +327,11 @@ _OF_HADOOPS_AZURE = {
 }
 """The same below ``fs.azure.``, where an account's name may follow."""
 
+_REFUSED_OF: Mapping[tuple[str, ...], Mapping[str, str]] = {
+    AWS: _REFUSED_OF_S3,
+    AZURE: _REFUSED_OF_AZURE,
+}
+_MEANS_NOTHING = frozenset({"", "false", "0", "auto"})
 _MOST_NAMED = 3
 
 
@@ -320,15 +350,28 @@ def plain_name(name: str, namespace: tuple[str, ...] = AWS) -> str:
 
 
 _ALL_READ = READ | READ_OF_GOOGLE | READ_OF_AZURE | READ_OF_HDFS
-_KNOWN = {plain_name(name): name for name in (*_IGNORED, *_REFUSED, *_REFUSED_OF_S3)}
-_KNOWN |= {plain_name(name, GOOGLE): name for name in READ_OF_GOOGLE}
-_KNOWN |= {plain_name(name, AZURE): name for name in READ_OF_AZURE}
-_KNOWN |= {name: name for name in _ALL_READ} | {plain_name(name): name for name in READ}
+_OF_EVERY_CLIENT = {
+    plain_name(name) for name in (*_READ_OF_CLIENTS, *_IGNORED_OF_CLIENTS, *_REFUSED)
+}
+_OF_NAMESPACES: Mapping[tuple[str, ...], Iterable[str]] = {
+    AWS: (*READ, *_IGNORED, *_REFUSED, *_REFUSED_OF_S3),
+    GOOGLE: (*READ_OF_GOOGLE, *_IGNORED_OF_GOOGLE, *_OF_EVERY_CLIENT),
+    AZURE: (*READ_OF_AZURE, *_IGNORED_OF_AZURE, *_REFUSED_OF_AZURE, *_OF_EVERY_CLIENT),
+}
+_KNOWN_IN = {
+    namespace: {plain_name(name, namespace) for name in names}
+    for namespace, names in _OF_NAMESPACES.items()
+}
+_LIKELY = {plain_name(name): name for name in _ALL_READ} | {name: name for name in _ALL_READ}
 
 
 def is_known(name: str) -> bool:
     """Whether adelta reads an option of this name, or knows it from other tools."""
-    return plain_name(name) in _KNOWN or name.lower().startswith(_IGNORED_PREFIXES)
+    return (
+        any(plain_name(name, namespace) in known for namespace, known in _KNOWN_IN.items())
+        or name.lower() in READ_OF_HDFS
+        or name.lower().startswith(_IGNORED_PREFIXES)
+    )
 
 
 def check_names_known(options: Iterable[str]) -> None:
@@ -347,9 +390,8 @@ def check_names_known(options: Iterable[str]) -> None:
 
 
 def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(plain_name(name), _KNOWN, n=_MOST_NAMED, cutoff=0.7)
-    # What adelta does not read would only be refused, or left out, next.
-    names = list(dict.fromkeys(_KNOWN[each] for each in near if _KNOWN[each] in _ALL_READ))
+    near = difflib.get_close_matches(plain_name(name), _LIKELY, n=_MOST_NAMED, cutoff=0.7)
+    names = list(dict.fromkeys(_LIKELY[each] for each in near))
     return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
@@ -359,11 +401,11 @@ def refuse_without_meaning(options: Mapping[str, str], namespace: tuple[str, ...
     Raises:
         InvalidOptionError: there is one.
     """
-    refused = {**_REFUSED, **_REFUSED_OF_S3} if namespace == AWS else _REFUSED
+    refused = {**_REFUSED, **_REFUSED_OF.get(namespace, {})}
     for name, value in options.items():
-        if not str(value).strip() or str(value).lower() in ("false", "0"):
+        if str(value).strip().lower() in _MEANS_NOTHING:
             continue
-        plain = plain_name(name)
+        plain = plain_name(name, namespace)
         if plain in refused:
             raise InvalidOptionError(f"storage option {name} is not supported: {refused[plain]}")
         if ours := _of_hadoop(plain, namespace):

@@ -25,8 +25,10 @@ from adelta.errors import (
 from adelta.storage import azure
 from adelta.storage.addresses import Place, split_uri
 from adelta.storage.azure import AzureStore
+from adelta.storage.azure_client import _Target
 from adelta.storage.azure_options import parse_azure_options
 from adelta.storage.coalesce import LARGEST_FETCH
+from adelta.storage.object_client import ObjectRequest
 from adelta.storage.parallel_list import list_in_parallel
 from adelta.storage.resolve import open_store
 from tests.storage.faulty_proxy import Exchange, Fate, FaultyProxy
@@ -192,16 +194,20 @@ async def test_a_signature_goes_with_every_request(azure_location: AzureLocation
     ends = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     said = f"{options.account}\nrwdlac\nb\nsco\n\n{ends}\n\nhttps,http\n2023-11-03\n\n"
     digest = b64encode(new(options.key, said.encode(), sha256).digest()).decode()
-    sas = (
-        f"?sv=2023-11-03&ss=b&srt=sco&sp=rwdlac&se={quote(ends)}&spr=https,http&sig={quote(digest)}"
-    )
-    store = store_at(azure_location, azure_storage_sas_token=sas)
-    await store.put("a b", b"1")
-    assert await store.get("a b") == b"1"
-    assert await paths_of(store) == ["a b"]
-    await store.put_stream("big", pieces(bytes(9 << 20)))
-    await store.delete(["a b", "big"])
-    store._client._options = replace(options, key=None, sas=sas.replace("sig=", "sig=x"))
+    rights = "sv=2023-11-03&ss=b&srt=sco&sp=rwdlac"
+    encoded = f"?{rights}&se={quote(ends)}&spr=https,http&sig={quote(digest, safe='')}"
+    plain = f"{rights}&se={ends}&spr=https,http&sig={digest}"
+    for sas in (encoded, quote(encoded), plain):
+        store = store_at(azure_location, azure_storage_account_key="", azure_storage_sas_token=sas)
+        assert store._client.credentials_source() == "a shared access signature"
+        await store.put("a b", b"1")
+        assert await store.get("a b") == b"1"
+        assert await paths_of(store) == ["a b"]
+        await store.put_stream("big", pieces(bytes(9 << 20)))
+        await store.delete(["a b", "big"])
+        if sas is not plain:
+            await store.aclose()
+    store._client._options = replace(options, key=None, sas=plain.replace("sig=", "sig=x"))
     with pytest.raises(PermissionDeniedError, match="shared access signature") as refused:
         await store.get("a b")
     assert digest not in str(refused.value)
@@ -237,11 +243,56 @@ def test_spellings_of_one_address_are_one_place() -> None:
         ("abfss://lake@acct.dfs.evil.com/t", {}, "no host of Azure"),
         ("az://lake/t", {"fs.azure.account.key.abc.dfs.core.windows.net": "x"}, "account_key inst"),
         ("az://lake/t", {"azure_storage_acount_name": "x"}, "did you mean azure_storage_account_n"),
+        ("az://lake/t", {"azure_msi_endpoint": "http://h"}, "variables IDENTITY_ENDPOINT"),
+        ("az://lake/t", {"fabric_session_token": "x"}, "azure_storage_token instead"),
+        ("az://lake/t", {"azure_storage_encryption_key": "x"}, "would write them without it"),
+        ("az://lake/t", {"credential_type": "azure_cli"}, "of the one identity"),
+        ("az://lake/t", {"azure_proxy_excludes": "h"}, "NO_PROXY"),
     ],
 )
 def test_what_cannot_be_done_is_said(address: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message):
         adelta.open_table(address, options)
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "expected", "container"),
+    [
+        (
+            "az://lake/t",
+            {"account_name": "other", "use_emulator": "1"},
+            "127.0.0.1:10000/other",
+            "lake",
+        ),
+        (
+            "az://ws1/lh.Lakehouse",
+            {"account_name": "onelake", "use_fabric_endpoint": "1"},
+            "onelake.blob.fabric.microsoft.com",
+            "ws1",
+        ),
+        (
+            f"abfss://Sales%20EU@{'0' * 32}.z28.dfs.fabric.microsoft.com/lh",
+            {},
+            f"{'0' * 32}.z28.blob.fabric.microsoft.com",
+            "Sales%20EU",
+        ),
+        (
+            "https://germanywestcentral-onelake.dfs.fabric.microsoft.com/Sales/lh.Lakehouse/t",
+            {},
+            "germanywestcentral-onelake.blob.fabric.microsoft.com",
+            "Sales",
+        ),
+    ],
+)
+def test_emulators_and_fabric_have_endpoints_of_their_own(
+    address: str, options: dict[str, str], expected: str, container: str
+) -> None:
+    store = open_store(address, {"azure_skip_signature": "1", **options})
+    assert isinstance(store, AzureStore)
+    assert f"://{expected}|" in store.identity
+    target = _Target(origin="", proxy=None, token=None)
+    signed = store._client.signed(target, ObjectRequest("GET", "x"), "")
+    assert signed.path.endswith(f"/{container}/x")
 
 
 async def test_a_table_is_written_and_read_by_deltalakes_options(

@@ -10,6 +10,7 @@ import pytest
 from adelta.errors import PermissionDeniedError
 from adelta.storage.azure import AzureStore
 from adelta.storage.azure_auth import shared_key
+from adelta.storage.azure_options import parse_azure_options
 from tests.storage.scripted_server import Server, told
 
 if TYPE_CHECKING:
@@ -77,6 +78,24 @@ class Tokens:
             {"identity_config": {"object_id": "o"}},
         ),
         ({}, "DefaultAzureCredential", (), {}),
+        (
+            {"client_id": "c", "azure_storage_tenant_id": "t", "AZURE_FEDERATED_TOKEN_FILE": "/f"},
+            "WorkloadIdentityCredential",
+            (),
+            {"tenant_id": "t", "client_id": "c", "token_file_path": "/f"},
+        ),
+        (
+            {
+                "azure_storage_client_id": "c",
+                "azure_storage_client_secret": "s",
+                "azure_storage_tenant_id": "t",
+                "azure_storage_authority_host": "https://login.chinacloudapi.cn",
+                "sas_token": "sig=x",
+            },
+            "ClientSecretCredential",
+            ("t", "c", "s"),
+            {"authority": "https://login.chinacloudapi.cn"},
+        ),
     ],
 )
 async def test_the_options_choose_whose_token_is_sent(
@@ -86,6 +105,9 @@ async def test_the_options_choose_whose_token_is_sent(
     named: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name in filter(str.isupper, options):  # a variable of the environment
+        monkeypatch.setenv(name, options[name])
+    options = {name: value for name, value in options.items() if not name.isupper()}
     tokens = Tokens(monkeypatch, kind)
     seen: list[str] = []
 
@@ -100,6 +122,14 @@ async def test_the_options_choose_whose_token_is_sent(
     assert tokens.made == [(kind, arguments, named)]
     assert tokens.given == ["token-1"]
     assert all("authorization: Bearer token-1" in head for head in seen)
+
+
+def test_of_several_identities_the_one_is_taken_that_deltalake_takes() -> None:
+    given = {"account_name": "acct", "token": "t", "account_key": "a2V5", "sas_token": "sig=x"}
+    by_token = parse_azure_options(None, given, {})
+    assert (by_token.bearer_token, by_token.key, by_token.sas) == ("t", None, None)
+    by_key = parse_azure_options(None, {**given, "token": ""}, {})
+    assert (by_key.bearer_token, by_key.key, by_key.sas) == (None, b"key", None)
 
 
 async def test_a_token_that_is_refused_is_renewed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,36 @@ def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.Mo
     assert read <= asked[HDFS] <= read | asked[AWS]
 
 
+ALIASES = {
+    "azure_": """account_name account_key access_key master_key client_id client_secret tenant_id
+        authority_id authority_host sas_key sas_token token bearer_token use_emulator endpoint
+        use_fabric_endpoint msi_endpoint identity_endpoint object_id msi_resource_id
+        federated_token_file use_azure_cli skip_signature container_name disable_tagging
+        fabric_token_service_url fabric_workload_host fabric_session_token credential_type
+        fabric_cluster_identifier encryption_key""",
+    "azure_storage_": """account_name account_key access_key master_key client_id client_secret
+        tenant_id authority_id authority_host sas_key sas_token token use_emulator endpoint
+        encryption_key""",
+    "google_": """service_account service_account_path service_account_key bucket bucket_name
+        base_url application_credentials bearer_token skip_signature""",
+}
+OF_EVERY_CLIENT = """allow_http allow_invalid_certificates connect_timeout default_content_type
+    disable_system_certificates http1_only http2_only http2_keep_alive_interval timeout
+    http2_keep_alive_timeout http2_keep_alive_while_idle http2_max_frame_size pool_idle_timeout
+    pool_max_idle_per_host proxy_url proxy_ca_certificate proxy_excludes randomize_addresses
+    read_timeout user_agent"""
+
+
+def test_every_spelling_that_deltalake_has_of_a_name_is_known() -> None:
+    for beginning, names in ALIASES.items():
+        for name in f"{names} {OF_EVERY_CLIENT}".split():
+            assert is_known(f"{beginning}{name}"), f"{beginning}{name}"
+            assert is_known(name)
+    assert all(is_known(f"aws_{name}") for name in OF_EVERY_CLIENT.split())
+    assert not is_known("azure_region")
+    assert not is_known("google_tenant_id")
+
+
 def test_names_are_known_in_any_case_with_and_without_aws() -> None:
     for name in ("region", "aws_region", "AWS_REGION", "Aws_Timeout", "backoff_config.max_backoff"):
         assert is_known(name)
