@@ -19,6 +19,7 @@ from adelta._dictionaries import without_dictionaries
 from adelta._memory import filtered
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
+from adelta.operations.column_copies import copy_by_column
 from adelta.operations.column_update import update_columns
 from adelta.operations.copy_plan import copy_plan
 from adelta.operations.matching import live_rows
@@ -110,10 +111,7 @@ class RewriteTask:
             StorageError: the store refused or failed.
         """
         spec = WriteSpec.of_copies(self.configuration, self.options)
-        alone = None if self.update is None or self.tells or not self.copies else self.update.alone
-        if alone is None:
-            return await self._written(roots, spec)
-        adds, left = await update_columns(roots, self.configuration, spec, alone, self.files)
+        adds, left = await self._by_column(roots, spec)
         taken = {each.file.path for each in left}
         copied = sum(
             each.num_live - len(each.rows) for each in self.files if each.file.path not in taken
@@ -126,6 +124,19 @@ class RewriteTask:
         except BaseException:
             await discard_data_files(roots.store, list(done.paths))
             raise
+
+    async def _by_column(
+        self, roots: StoreRoots, spec: WriteSpec
+    ) -> tuple[list[AddFile], list[MatchedFile]]:
+        """The files that those become which need not be written anew as a whole; and the others."""
+        if self.tells or not self.copies:
+            return [], list(self.files)
+        if self.update is None:
+            return await copy_by_column(roots, spec, self.files)
+        alone = self.update.alone
+        if alone is None:
+            return [], list(self.files)
+        return await update_columns(roots, self.configuration, spec, alone, self.files)
 
     async def _written(self, roots: StoreRoots, spec: WriteSpec) -> RewriteResult:
         """All rows of the files, encoded anew."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from adelta._concurrency import in_io_thread, in_thread, map_concurrent
 from adelta._dataclasses import dataclass
-from adelta._memory import memory_limit_of
+from adelta._memory import lasting_pool, memory_limit_of
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.decode.row_range import are_as_told, decode_row_range
@@ -247,12 +247,15 @@ class ParquetFile:
         rows: int | None = None,
         *,
         keeps_dictionaries: bool = False,
+        lasting: bool = True,
     ) -> Generator[pa.Table, None, None]:
         """The rows of what was fetched, in order, as tables of `rows` rows, or as one.
 
         CPU-heavy: take each in a worker thread. Not all that are taken may have `rows` rows. A
         slice takes a part of the memory of its row group, and the next one the same memory again.
-        With `keeps_dictionaries` texts that repeat come as dictionaries of numbers.
+        With `keeps_dictionaries` texts that repeat come as dictionaries of numbers. Unless that is
+        to be `lasting`, their memory is that of the process's own pool: so is best what is encoded
+        anew at once, in the same memory.
 
         Raises:
             InvalidTableError: the object is damaged.
@@ -267,8 +270,15 @@ class ParquetFile:
             yield pa.table({"": pa.nulls(count)}).select([])
             return
         with _distrusting(self.bytes.store, self.layout.path), self.bytes.source(fetched) as source:
-            keeps = keeps_dictionaries
-            yield from decode_rows(self.layout, self.guard, fetched, source, rows, keeps)
+            yield from decode_rows(
+                self.layout,
+                self.guard,
+                fetched,
+                source,
+                rows,
+                keeps_dictionaries=keeps_dictionaries,
+                pool=lasting_pool() if lasting else None,
+            )
 
     def row_range(self, fetched: FetchedColumns, rows: range) -> pa.Table:
         """These rows of the one row group fetched, counted from its first. CPU-heavy.

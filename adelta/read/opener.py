@@ -47,8 +47,8 @@ _Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, Pa
 """The columns to read, those that decide, and row groups."""
 
 
-async def open_data_file(roots: StoreRoots, file: AddFile) -> ParquetFile:
-    """The opened Parquet object of a data file.
+async def open_data_file(roots: StoreRoots, file: AddFile, *, verify: bool = False) -> ParquetFile:
+    """The opened Parquet object of a data file, whose pages to hold to their checksums or not.
 
     Raises:
         MissingDataFileError: it is not there.
@@ -56,7 +56,7 @@ async def open_data_file(roots: StoreRoots, file: AddFile) -> ParquetFile:
     """
     store, path = roots.locate(file.path, decode_path(file.path))
     with _named_by_the_log(store, path):
-        return await ParquetFile.open(store, path, size=file.size or None)
+        return await ParquetFile.open(store, path, size=file.size or None, verify=verify)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta._memory import lasting_pool
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.chunk_source import ChunkSource
 from adelta.parquet.decode.decompressed_chunks import UnsnappedError, decompressed_chunks
@@ -37,12 +36,14 @@ def decode_rows(
     fetched: FetchedColumns,
     source: pa.NativeFile,
     rows: int | None = None,
+    *,
     keeps_dictionaries: bool = False,
+    pool: pa.MemoryPool | None = None,
 ) -> Generator[pa.Table, None, None]:
     """The rows of what was `fetched`, in order, as tables of `rows` rows, or as one. CPU-heavy.
 
     `source` has the bytes. Not all tables may have `rows` rows. There is at least one leaf. With
-    `keeps_dictionaries` texts that repeat come as dictionaries of numbers.
+    `keeps_dictionaries` texts that repeat come as dictionaries of numbers. Memory is the `pool`'s.
 
     Raises:
         InvalidTableError: the object is damaged.
@@ -56,7 +57,7 @@ def decode_rows(
         repeated = repeated_texts(layout.metadata, groups, layout.texts(leaves))
         order = None if fetched.columns.order is None else list(fetched.columns.order)
         found = decoded = 0
-        for table in _decoded(layout, fetched, source, repeated, most):
+        for table in _decoded(layout, fetched, source, repeated, most, pool):
             found += table.num_rows
             if most is not None:
                 decoded += table.nbytes
@@ -75,6 +76,7 @@ def _decoded(
     source: pa.NativeFile,
     repeated: list[str],
     rows: int | None,
+    pool: pa.MemoryPool | None,
 ) -> Iterator[pa.Table]:
     """The tables, with the columns of `repeated` texts as dictionaries.
 
@@ -86,7 +88,7 @@ def _decoded(
         chunks = decompressed_chunks(layout, source, groups, leaves)
         began = False
         try:
-            for table in _tables(layout, fetched, chunks, repeated, None) if chunks else ():
+            for table in _tables(layout, fetched, chunks, repeated, None, pool) if chunks else ():
                 began = True
                 yield table
                 del table  # so that the next one may have its memory
@@ -95,9 +97,8 @@ def _decoded(
                 raise
         if began:
             return
-    yield from _tables(
-        layout, fetched, ChunkSource(source, layout.metadata, groups), repeated, rows
-    )
+    chunks = ChunkSource(source, layout.metadata, groups)
+    yield from _tables(layout, fetched, chunks, repeated, rows, pool)
 
 
 def _tables(
@@ -106,6 +107,7 @@ def _tables(
     chunks: ChunkSource,
     repeated: list[str],
     rows: int | None,
+    pool: pa.MemoryPool | None,
 ) -> Iterator[pa.Table]:
     parts, buffered = [list(fetched.columns.leaves)], _BUFFERED if fetched.in_file else 0
     if chunks.decompressed:
@@ -118,7 +120,7 @@ def _tables(
         chunks.file,
         chunks.metadata,
         read_dictionary=repeated,
-        pool=lasting_pool(),
+        pool=pool,
         buffered=buffered,
     )
     return read_tables(reader, chunks.row_groups, parts, rows)

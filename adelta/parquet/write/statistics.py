@@ -140,6 +140,28 @@ class StatisticsCollector:
                     part.take(chunks.column(places[name]))
         self._left.clear()
 
+    def is_told_by(self, group: Any, first_leaf: int) -> bool:
+        """Whether the footer tells of a row group of the same writer all that `update` would see.
+
+        The columns begin at the footer's `first_leaf`.
+        """
+        return all(
+            isinstance(part, _Leaf)
+            and not pa.types.is_nested(part.type)
+            and part.is_told_by(group.column(first_leaf + part.index))
+            for part in self._root.parts.values()
+        )
+
+    def take_row_group(self, group: Any, first_leaf: int) -> None:
+        """Take in a row group of another file, by whose footer it `is_told_by`."""
+        self._num_rows += group.num_rows
+        for part in self._root.parts.values():
+            assert isinstance(part, _Leaf)
+            chunk = group.column(first_leaf + part.index)
+            part.null_count += chunk.statistics.null_count
+            if part.bounded:
+                part.take(chunk)
+
     def result(self) -> FileStatistics:
         """The statistics of all rows so far."""
         return FileStatistics(self._num_rows, self._root.result())
@@ -234,6 +256,14 @@ class _Leaf:
         texts = (c.dictionary if isinstance(c, pa.DictionaryArray) else c for c in chunks)
         longest = (pc.max(lengths(each)).as_py() or 0 for each in texts)
         return max(longest, default=0) <= _LONGEST_TEXT
+
+    def is_told_by(self, chunk: Any) -> bool:
+        """Whether the footer tells of a row group's column all there is to know."""
+        found = chunk.statistics
+        if found is None or not found.has_null_count:
+            return False
+        known = found.has_min_max or found.null_count == chunk.num_values
+        return not self.bounded or (_is_told(self.type) and known)
 
     def take(self, chunk: Any) -> None:
         """Take in what the footer says of a row group's column."""

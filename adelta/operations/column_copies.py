@@ -1,0 +1,271 @@
+"""Files without some of their rows: written anew column by column, in the memory of a few columns.
+
+One file becomes one file, row group by row group; a row group that keeps all of its rows is copied
+as it is, byte for byte. That takes files that are as they would be written now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from adelta._concurrency import CPU_THREADS, in_thread
+from adelta._dataclasses import dataclass
+from adelta._read_ahead import ReadAhead
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.deletion_vector.mask import named_rows
+from adelta.operations.matching import live_rows
+from adelta.parquet.chunk_copies import encoded_chunks
+from adelta.parquet.footer.layout import SelectedColumns
+from adelta.parquet.write.statistics import FileStatistics, StatisticsCollector
+from adelta.read.opener import open_data_file
+from adelta.write.chunk_file import ChunkDataFile, ChunkLayout, UncheckedPagesError
+from adelta.write.data_file_writer import discard_data_files
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator, Sequence
+
+    from pyroaring import BitMap64
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.operations.matching import MatchedFile
+    from adelta.parquet.chunk_copies import ChunkBytes
+    from adelta.parquet.fetch import FetchedColumns
+    from adelta.parquet.footer.columns import ColumnNode
+    from adelta.parquet.footer.footer_parts import FooterParts
+    from adelta.parquet.reader import ParquetFile
+    from adelta.storage.roots import StoreRoots
+    from adelta.write.spec import WriteSpec
+
+__all__ = ["copy_by_column"]
+
+_LEAST_BYTES: Final = 1024 * 1024  # of a file; smaller ones had better share one
+_READ_AHEAD: Final = 16 * 1024 * 1024
+_SLICE: Final = 8 * 1024 * 1024  # bytes of a column that are decoded in one go
+_LARGEST_GROUP: Final = 2  # full row groups; of a larger one even a column is much
+
+
+async def copy_by_column(
+    roots: StoreRoots, spec: WriteSpec, files: Sequence[MatchedFile]
+) -> tuple[list[AddFile], list[MatchedFile]]:
+    """What those of `files` become of which most rows do not match, without these; and the others.
+
+    Where it fails, nothing of it is left.
+
+    Raises:
+        MissingDataFileError: a file is not there.
+        InvalidTableError: a file is damaged.
+        StorageError: the store refused or failed.
+    """
+    left = [each for each in files if not _may_be_copied(each)]
+    if len(left) == len(files):
+        return [], left
+    layout = await in_thread(ChunkLayout.of, spec)
+    if layout is None:
+        return [], list(files)
+    done: list[AddFile] = []
+    try:
+        for matched in files:
+            if not _may_be_copied(matched):
+                continue
+            add = await _copied(roots, layout, matched)
+            if add is None:
+                left.append(matched)
+            else:
+                done.append(add)
+    except BaseException:
+        await discard_data_files(roots.store, [decode_path(add.path) for add in done])
+        raise
+    return done, left
+
+
+def _may_be_copied(matched: MatchedFile) -> bool:
+    staying = matched.num_live - len(matched.rows)
+    return matched.file.size >= _LEAST_BYTES and 2 * staying > matched.num_rows
+
+
+async def _copied(roots: StoreRoots, layout: ChunkLayout, matched: MatchedFile) -> AddFile | None:
+    """The file that a file becomes; None where it has to be written anew as a whole."""
+    parquet = await open_data_file(roots, matched.file, verify=True)
+    parts = await in_thread(layout.parts_of, parquet)
+    if parts is None or not await in_thread(_fits, layout, parquet, matched.num_rows):
+        return None
+    staying = await live_rows(roots, matched.file, matched.num_rows)
+    staying = await in_thread(lambda: staying - matched.rows)
+    values = matched.file.partition_values
+    try:
+        async with ChunkDataFile(roots.store, layout, values) as written:
+            return await _Copy(layout, parquet, parts, staying, written).made()
+    except UncheckedPagesError:
+        return None
+
+
+def _fits(layout: ChunkLayout, parquet: ParquetFile, num_rows: int) -> bool:
+    """Whether the file has so many rows, in the types and row groups that one written now has."""
+    options, found = layout.files.options, parquet.layout
+    fields = zip(found.schema, layout.files.file_schema, strict=True)
+    return (
+        found.num_rows == num_rows
+        and all(have.type.equals(want.type) for have, want in fields)
+        and all(
+            found.rows_of((group,)) <= options.row_group_rows
+            and found.uncompressed_bytes(None, group) <= _LARGEST_GROUP * options.row_group_bytes
+            for group in range(found.num_row_groups)
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A row group: its number, its first row, and how many rows it has."""
+
+    number: int
+    first: int
+    num_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is to be done about columns of a row group; all of its rows stay without a `mask`."""
+
+    group: _Group
+    mask: pa.BooleanArray | None
+    fetched: FetchedColumns
+    node: ColumnNode | None = None
+    """The column; None where the row group ends."""
+
+
+class _Copy:
+    """One file on its way into another."""
+
+    def __init__(
+        self,
+        layout: ChunkLayout,
+        parquet: ParquetFile,
+        parts: FooterParts,
+        staying: BitMap64,
+        written: ChunkDataFile,
+    ) -> None:
+        self._layout = layout
+        self._parquet = parquet
+        self._parts = parts
+        self._staying = staying
+        self._written = written
+        self._columns = parquet.layout.tree.columns
+        self._statistics = {node.name: self._collector(node) for node in self._columns}
+        self._turns = {node.name: asyncio.Lock() for node in self._columns}
+
+    async def made(self) -> AddFile:
+        """The action that would add the file."""
+        work = ReadAhead(self._done, self._work(), limit=CPU_THREADS + 1)
+        async with work as done:
+            async for each, chunks in done:
+                if each.node is not None:
+                    await self._written.put(chunks)
+                else:
+                    await self._end(each)
+        return await self._written.finish(await in_thread(self._stats))
+
+    async def _end(self, each: _Work) -> None:
+        group = each.group
+        if each.mask is not None:
+            self._written.end_group(each.mask.true_count)
+            return
+        leaves = range(self._parquet.layout.tree.num_leaves)
+        await self._written.copy(self._parquet, self._parts, group.number, leaves)
+        self._written.end_group(group.num_rows)
+
+    async def _work(self) -> AsyncGenerator[_Work, None]:
+        groups = ReadAhead(
+            self._fetched,
+            self._groups(),
+            limit=2,
+            cost=lambda group: self._parquet.layout.column_bytes(None, group.number),
+            budget=_READ_AHEAD,
+        )
+        async with groups as fetched:
+            async for work in fetched:
+                for node in self._columns:
+                    yield replace(work, node=node)
+                yield work
+
+    def _groups(self) -> Iterator[_Group]:
+        """The row groups that keep any rows."""
+        first = 0
+        for number, group in enumerate(self._parts.groups):
+            if self._staying.range_cardinality(first, first + group.num_rows):
+                yield _Group(number, first, group.num_rows)
+            first += group.num_rows
+
+    async def _fetched(self, group: _Group) -> _Work:
+        """A row group with the bytes of those columns that are to be decoded."""
+        mask = await in_thread(named_rows, self._staying, group.first, group.num_rows)
+        assert mask is not None
+        nodes = self._columns
+        if mask.true_count == group.num_rows:
+            mask = None
+            nodes = await in_thread(lambda: tuple(n for n in nodes if not self._told(group, n)))
+        leaves = [leaf for node in nodes for leaf in range(node.first_leaf, node.end_leaf)]
+        wanted = SelectedColumns(tuple(leaves), None)
+        fetched = await self._parquet.fetch(wanted, row_groups=(group.number,))
+        return _Work(group, mask, fetched)
+
+    def _told(self, group: _Group, node: ColumnNode) -> bool:
+        """Whether the footer says of a column of a row group what its statistics are."""
+        metadata = self._parquet.layout.metadata.row_group(group.number)
+        return self._statistics[node.name].is_told_by(metadata, node.first_leaf)
+
+    async def _done(self, work: _Work) -> tuple[_Work, list[ChunkBytes]]:
+        if work.node is None:
+            return work, []
+        async with self._turns[work.node.name]:  # statistics take in one after the other
+            return work, await in_thread(self._encoded, work, work.node)
+
+    def _encoded(self, work: _Work, node: ColumnNode) -> list[ChunkBytes]:
+        """What is left of a column, encoded; of one that stays as it is its statistics alone."""
+        group, mask, statistics = work.group, work.mask, self._statistics[node.name]
+        if mask is None and self._told(group, node):
+            statistics.take_row_group(
+                self._parquet.layout.metadata.row_group(group.number), node.first_leaf
+            )
+            return []
+        layout, leaves = self._parquet.layout, range(node.first_leaf, node.end_leaf)
+        size = layout.decoded_bytes(leaves, group.number)
+        rows = None if size <= _SLICE else max(1, group.num_rows * _SLICE // size)
+        fetched = replace(work.fetched, columns=SelectedColumns(tuple(leaves), None))
+        kept: list[pa.Table] = []
+        at = 0
+        slices = self._parquet.slices(fetched, rows, keeps_dictionaries=True, lasting=False)
+        for table in slices:
+            if mask is None:
+                statistics.update(table)
+            else:
+                kept.append(table.filter(mask.slice(at, table.num_rows)))
+            at += table.num_rows
+            del table  # so that the next one may have its memory
+        if mask is None:
+            return []
+        options = self._layout.files.options
+        left = pa.concat_tables(kept)
+        kept.clear()
+        return encoded_chunks(self._written.path, self._schema(node), options, left, statistics)
+
+    def _schema(self, node: ColumnNode) -> pa.Schema:
+        return pa.schema([self._layout.files.file_schema.field(node.name)])
+
+    def _collector(self, node: ColumnNode) -> StatisticsCollector:
+        files = self._layout.files
+        bounded = files.bounded_leaves
+        return StatisticsCollector(
+            self._schema(node),
+            [path for path in files.statistics_leaves if path[0] == node.name],
+            bounded=None if bounded is None else [p for p in bounded if p[0] == node.name],
+        )
+
+    def _stats(self) -> str:
+        found = [self._statistics[node.name].result() for node in self._columns]
+        columns = {name: each for one in found for name, each in one.columns.items()}
+        return self._layout.files.stats_json(FileStatistics(len(self._staying), columns))
