@@ -1,7 +1,8 @@
 """Objects of any size to Google Cloud Storage, in bounded memory, by resumable uploads.
 
 The pieces of such an upload go one after the other to its session. A piece whose answer was lost is
-sent again: the store leaves out what it has of it. The object appears with its last piece, and its
+sent again: the store leaves out what it has of it, and says how far it has got, which may be no
+further than before. The object appears with its last piece, and its
 checksum is compared then; a session that fails is cancelled.
 """
 
@@ -16,6 +17,7 @@ import anyio
 import orjson
 from yarl import URL
 
+from adelta._chance import fraction
 from adelta._concurrency import in_thread
 from adelta.errors import StorageError
 from adelta.storage.gcs_client import RESUME_INCOMPLETE, GcsClient, crc32c
@@ -101,7 +103,7 @@ class _Session:
         end = self._sent + len(piece)
         whole = str(end) if last else "*"
         await in_thread(self._sums.add, piece)
-        rest = piece
+        rest, stalls = piece, 0
         while True:
             start = end - len(rest)
             request = self._request(f"{start}-{end - 1}/{whole}", rest)
@@ -119,12 +121,15 @@ class _Session:
             reached = int(taken[1]) + 1 if taken else 0
             if reached >= end and not last:
                 break
-            if not start < reached < end:
+            stalls = stalls + 1 if reached == start else 0
+            wait = self._client.retry.delay(stalls - 1, 0.0, fraction()) if stalls else 0.0
+            if not start <= reached < end or wait is None:
                 raise StorageError(
                     f"the upload of {self._key!r} does not go on: the store has {reached:,} bytes "
                     f"of it, where {start:,} to {end:,} were sent"
                 )
             rest = rest[reached - start :]
+            await anyio.sleep(wait)
         self._sent = end
 
     async def finished(self) -> tuple[int, Answer]:

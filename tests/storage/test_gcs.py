@@ -171,6 +171,27 @@ async def test_what_the_store_did_not_keep_of_a_piece_is_sent_again(
         assert await store.get("x") == data
 
 
+async def test_a_piece_of_which_nothing_was_kept_is_sent_again_for_a_while(
+    gcs_location: GcsLocation, fake_gcs: FakeGcs
+) -> None:
+    store = store_at(gcs_location, max_retries="3", init_backoff="1ms")
+    data, kept = bytes(range(256)) * (20 << 12), list[bool]()
+
+    def keep(method: str, key: str, query: str) -> None:
+        if method == "PUT":
+            fake_gcs.takes = None if kept.pop(0) else 0
+
+    store.observe_requests(keep)
+    kept[:] = [False, False, True, True, False, True]  # of the first piece, and of the last
+    await store.put_stream("x", pieces(data))
+    assert await store.get("x") == data
+    kept[:] = [True, *[False] * 4]
+    with pytest.raises(StorageError, match="does not go on: the store has 8,388,608 bytes"):
+        await store.put_stream("y", pieces(data))
+    assert kept == []
+    await store.aclose()
+
+
 async def test_an_upload_that_fails_is_cancelled(store: GcsStore, fake_gcs: FakeGcs) -> None:
     async def broken() -> AsyncIterator[bytes]:
         for _ in range(3):
