@@ -23,21 +23,28 @@ from adelta.storage.bearer import Token
 from adelta.storage.hdfs_answers import failure_of_hdfs, string_of
 from adelta.storage.http import trusted_by
 from adelta.storage.request_log import logged
+from adelta.storage.sigv4 import encode_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adelta.storage.hdfs_options import HdfsOptions
 
-__all__ = ["KerberosTokens"]
+__all__ = ["KerberosTokens", "token_path"]
 
 _SPNEGO = "1.3.6.1.5.5.2"
 _KEPT = 12 * 3600.0  # seconds: by default a token is good for a day, and then has to be renewed
 _ROUNDS = 3
 _BETWEEN = 0.5  # seconds
 _LONGEST = 64 << 10
-_PATH = "/webhdfs/v1/?op=GETDELEGATIONTOKEN"
+_PATH = "/webhdfs/v1/"
 _BUSY = ("StandbyException", "RetriableException")
+
+
+def token_path(proxied: str | None) -> str:
+    """The path and query that ask for a token; of a proxied user it is for that one."""
+    wanted = {"op": "GETDELEGATIONTOKEN", **({} if proxied is None else {"doas": proxied})}
+    return f"{_PATH}?{encode_query(wanted)}"
 
 
 class KerberosTokens:
@@ -85,12 +92,13 @@ class KerberosTokens:
         if reason is not None:  # raised here, so that no other error is its context
             raise self._refused(f"Kerberos: {reason}")
         request = urllib.request.Request(
-            origin + _PATH, headers={"Authorization": f"Negotiate {words}"}
+            origin + token_path(self._options.proxied),
+            headers={"Authorization": f"Negotiate {words}"},
         )
         try:
             timeout = self._options.http.read_timeout
             with (
-                logged("GET", f"{origin}/webhdfs/v1/") as exchange,
+                logged("GET", origin + _PATH) as exchange,
                 self._opener().open(request, timeout=timeout) as answer,
             ):
                 exchange.status = answer.status

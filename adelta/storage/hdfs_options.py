@@ -101,6 +101,12 @@ def parse_hdfs_options(
             "storage option hdfs_delegation_token is the text that GETDELEGATIONTOKEN gives as "
             "urlString, of letters, digits, '-' and '_'"
         )
+    own = given.without_environment()
+    if own.text("delegation_token") is not None and own.text("proxy_user") is not None:
+        raise InvalidOptionError(
+            "a delegation token is of the user whom it was got for: give hdfs_delegation_token "
+            "of the user in whose name to ask, and leave hadoop_proxy_user out"
+        )
     named = given.text("datanode_hosts")
     return HdfsOptions(
         scheme=scheme,

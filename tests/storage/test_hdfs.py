@@ -17,6 +17,7 @@ from adelta.errors import (
     StorageError,
 )
 from adelta.storage.hdfs import HdfsStore
+from adelta.storage.hdfs_auth import token_path
 from adelta.storage.pin import Pin, pinned
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.storage.http_store_suite import LOST, PASSES, SHAKY, HttpStoreSuite
@@ -353,6 +354,11 @@ async def test_the_user_of_the_options_asks(
         ("hdfs:///t", {}, "names no namenode"),
         ("hdfs://host/t", {"hadoop_user_name": "a b"}, "no name of a user"),
         ("hdfs://host/t", {"hdfs_delegation_token": "a&b"}, "urlString"),
+        (
+            "hdfs://host/t",
+            {"hdfs_delegation_token": "x", "hadoop_proxy_user": "ada"},
+            "leave hadoop_proxy_user out",
+        ),
         ("hdfs://host/t", {"hdfs_delegaton_token": "x"}, "did you mean hdfs_delegation_token"),
         ("webhdfs://host/t", {"certificate_path": "x"}, "not supported: give that file as ca"),
     ],
@@ -360,6 +366,11 @@ async def test_the_user_of_the_options_asks(
 def test_what_cannot_be_done_is_said(address: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message):
         adelta.open_table(address, options)
+
+
+def test_by_kerberos_a_token_is_asked_for_in_the_name_of_whom_is_proxied() -> None:
+    assert token_path(None) == "/webhdfs/v1/?op=GETDELEGATIONTOKEN"
+    assert token_path("ada") == "/webhdfs/v1/?doas=ada&op=GETDELEGATIONTOKEN"
 
 
 # ----------------------------------------------------------------------------------------- gateways

@@ -90,10 +90,12 @@ async def test_kerberos_is_asked_once_for_a_token_that_requests_bear(
         "hadoop.security.authentication": "kerberos",
         "hdfs_kerberos_principal": "ada@TEST",
         "hdfs_kerberos_keytab": f"{realm}/ada.keytab",
+        "hadoop_proxy_user": "bob",
         "max_retries": "0",
     }
     store = HdfsStore.from_options("nameservice1", hdfs_location.prefix, options)
     fake_hdfs.active = 1  # the first namenode stands by
+    fake_hdfs.users.clear()
     await store.put("x", b"1")
     assert await store.get("x") == b"1"
     assert set(asked) == {"ada@TEST"}
@@ -102,6 +104,7 @@ async def test_kerberos_is_asked_once_for_a_token_that_requests_bear(
     fake_hdfs.tokens.clear()  # it has ended
     assert await store.get("x") == b"1"
     assert len(asked) == 4
+    assert fake_hdfs.users == {"bob"}
     await store.aclose()
 
 

@@ -250,6 +250,7 @@ class FakeHdfs:
             return web.json_response({"boolean": self._delete(path)})
         if key == ("GET", "GETDELEGATIONTOKEN"):
             assert self.tokens is not None
+            self.users.add(wanted.get("doas", ""))
             token = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             self.tokens.add(token)
             return web.json_response({"Token": {"urlString": token}})
