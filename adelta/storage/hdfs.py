@@ -292,7 +292,11 @@ class HdfsStore(HttpObjectStore):
         if not outcome.maybe_applied:
             raise error
         # In doubt: what is there now decides, and whether the hidden file still is.
-        there = await self._status(key)
+        there: HdfsStatus | Failure
+        try:
+            there = await self._status(key)
+        except StorageError as lack:
+            there = Failure(Kind.REFUSED, "", str(lack), {})
         if isinstance(there, HdfsStatus):
             if await self._is_ours(path, there, found, data):
                 return True

@@ -376,7 +376,7 @@ class HttpObjectStore(ObjectStore):
         # In doubt: what is there now decides.
         try:
             found = await self._client.try_send(self._get(path))
-        except OutOfMemoryError as lack:
+        except (OutOfMemoryError, StorageError) as lack:
             raise self._in_doubt(path, error, str(lack)) from error
         if isinstance(found, Answer):
             if found.body == data:

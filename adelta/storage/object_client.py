@@ -253,7 +253,10 @@ class ObjectClient(ABC, Generic[T]):
         )
         result = ended.result
         if isinstance(result, Failure):
-            return replace(result, repeated=ended.repeated, attempts=ended.attempts)
+            reason = result.reason
+            if ended.stopped is not None:
+                reason += f", and it could not be tried again: {ended.stopped}"
+            return replace(result, reason=reason, repeated=ended.repeated, attempts=ended.attempts)
         return replace(result, repeated=True) if ended.repeated else result
 
     def error(self, request: ObjectRequest, failure: Failure) -> StorageError:

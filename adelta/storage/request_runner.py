@@ -9,6 +9,7 @@ import anyio
 from adelta._chance import fraction
 from adelta._clock import monotonic
 from adelta._dataclasses import dataclass
+from adelta.errors import StorageError
 from adelta.storage.request_log import log_retry
 from adelta.storage.retry import Again, Done, Move, Renew, Tries, next_step
 
@@ -27,12 +28,14 @@ R = TypeVar("R")
 class Ended(Generic[R]):
     """How a request ended: the `result` of the last of its `attempts`.
 
-    `repeated` says that an earlier attempt may have taken effect, too.
+    `repeated` says that an earlier attempt may have taken effect, too. Where that is so, `stopped`
+    is why there could be no other one, such as credentials that cannot be renewed.
     """
 
     result: R
     attempts: int
     repeated: bool
+    stopped: StorageError | None = None
 
 
 async def run_request(
@@ -52,7 +55,8 @@ async def run_request(
     in the log what was requested; `counter` is told of each time but the first.
 
     Raises:
-        Exception: whatever `attempt` and `renew` raise, at once.
+        Exception: whatever `attempt` and `renew` raise, at once; no `StorageError` where an earlier
+            attempt may have taken effect, which the result tells.
     """
     began = monotonic()
     attempts = retries = kinds = 0
@@ -60,7 +64,12 @@ async def run_request(
     while True:
         if attempts and counter is not None:
             counter.retried()
-        outcome, result = await attempt()
+        try:
+            outcome, result = await attempt()
+        except StorageError as error:
+            if repeated:
+                return Ended(result, attempts, repeated, error)
+            raise
         attempts += 1
         if outcome is None:
             return Ended(result, attempts, repeated)
@@ -72,7 +81,13 @@ async def run_request(
             return Ended(result, attempts, repeated)
         if isinstance(step, Renew):
             may_renew = False
-            if renew is None or not await renew():
+            try:
+                renewed = renew is not None and await renew()
+            except StorageError as error:
+                if repeated:
+                    return Ended(result, attempts, repeated, error)
+                raise
+            if not renewed:
                 return Ended(result, attempts, repeated)
             log_retry(name, "the credentials had expired")
         elif isinstance(step, Move):

@@ -120,6 +120,21 @@ class HttpStoreSuite:
         with pytest.raises(CommitOutcomeUnknownError, match=r"log/0\.json may or may not"):
             await shaky.put_if_absent("log/0.json", b"ours")
 
+    async def test_a_put_in_doubt_stays_so_where_the_credentials_end_meanwhile(
+        self, shaky: HttpObjectStore, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        proxy.fates = [Fate.answer(500, applied=True)]
+        aim = shaky._client.aim
+
+        async def aim_once() -> object:
+            if proxy.seen:
+                raise PermissionDeniedError("the token cannot be renewed")
+            return await aim()
+
+        monkeypatch.setattr(shaky._client, "aim", aim_once)
+        with pytest.raises(CommitOutcomeUnknownError, match="could not be tried again: the token"):
+            await shaky.put_if_absent("log/0.json", b"ours")
+
     async def test_an_object_that_is_written_again_is_not_read_as_two(
         self, store: HttpObjectStore
     ) -> None:

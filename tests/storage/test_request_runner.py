@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from adelta.errors import PermissionDeniedError, StorageError
 from adelta.storage.request_runner import Ended, run_request
 from adelta.storage.retry import Outcome, RetryPolicy
 from tests.storage.scripted_server import Server, told
@@ -24,14 +25,17 @@ OTHERWISE = Outcome("not so", otherwise=True)
 class Story:
     """Attempts that end one after the other as told, and what was done in between."""
 
-    def __init__(self, *outcomes: Outcome | None, renewable: bool = True) -> None:
+    def __init__(self, *outcomes: Outcome | StorageError | None, renewable: bool = True) -> None:
         self.left = list(outcomes)
         self.renewable = renewable
         self.done: list[str] = []
 
     async def attempt(self) -> tuple[Outcome | None, int]:
         self.done.append("attempt")
-        return self.left.pop(0), len(self.left)
+        outcome = self.left.pop(0)
+        if isinstance(outcome, StorageError):
+            raise outcome
+        return outcome, len(self.left)
 
     async def renew(self) -> bool:
         self.done.append("renew")
@@ -82,6 +86,13 @@ async def test_without_newer_credentials_the_outcome_stands() -> None:
     assert story.done == ["attempt", "renew"]
     story = Story(EXPIRED)
     assert (await run_request(story.attempt, QUICK, name="a test")).attempts == 1
+
+
+async def test_what_cannot_go_on_is_no_error_where_an_attempt_may_have_taken_effect() -> None:
+    refused = PermissionDeniedError("no token")
+    assert await Story(LOST, refused).run() == Ended(1, 1, repeated=True, stopped=refused)
+    with pytest.raises(PermissionDeniedError, match="no token"):
+        await Story(BUSY, refused).run()
 
 
 async def test_the_log_tells_what_is_tried_again_and_why(caplog: pytest.LogCaptureFixture) -> None:
