@@ -8,10 +8,11 @@ thread of its own.
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import threading
-from contextlib import suppress
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from adelta._locks import ForkSafeLock
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from adelta.storage.disk_cache import DiskCache
 
 __all__ = ["later", "written"]
+
+_log = logging.getLogger("adelta.storage")
 
 _MOST_WAITING = 128 << 20  # bytes
 _MUCH = 32 << 20  # bytes that are not left waiting
@@ -33,7 +36,9 @@ class _Writer:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.waiting = 0
-        self.tasks: queue.Queue[tuple[DiskCache, str, Extent, memoryview]] = queue.Queue()
+        self.entries: Counter[str] = Counter()  # extents that wait, by their objects
+        self.tasks: queue.Queue[tuple[DiskCache, str, Extent, memoryview] | threading.Event]
+        self.tasks = queue.Queue()
         self.hurry = threading.Event()
         self._lock = threading.Lock()
         self._added = self._seen = 0
@@ -44,25 +49,46 @@ class _Writer:
             if self.waiting + len(data) > _MOST_WAITING:
                 return
             self.waiting += len(data)
+            self.entries[entry] += 1
             self._added += 1
             if self.waiting > _MUCH:
                 self.hurry.set()
         self.tasks.put((cache, entry, extent, data))
 
+    def catch_up(self) -> None:
+        """Wait until all that waits now is written, whatever comes meanwhile. Blocks."""
+        reached = threading.Event()
+        self.hurry.set()
+        self.tasks.put(reached)
+        reached.wait()
+
     def _run(self) -> None:
         while True:
-            cache, entry, extent, data = self.tasks.get()
+            task = self.tasks.get()
+            if isinstance(task, threading.Event):
+                task.set()
+                self._over()
+                continue
             self._wait()
+            cache, entry, extent, data = task
             try:
-                with suppress(MemoryError):  # as a full disk: a miss later
-                    cache.write(entry, extent, data)
+                cache.write(entry, extent, data)
+            except MemoryError:  # as a full disk: a miss later
+                pass
+            except Exception:  # nobody else would write, and who waits for it would wait for ever
+                _log.warning("%s: an extent was not kept", cache.folder, exc_info=True)
             finally:
-                with self._lock:
-                    self.waiting -= len(data)
-                    if not self.waiting:
-                        self.hurry.clear()
-                del data
-                self.tasks.task_done()
+                self._over(entry, len(data))
+            del task, data
+
+    def _over(self, entry: str = "", size: int = 0) -> None:
+        with self._lock:
+            self.waiting -= size
+            self.entries[entry] -= 1
+            if self.entries[entry] <= 0:
+                del self.entries[entry]
+            if not self.waiting:
+                self.hurry.clear()
 
     def _wait(self) -> None:
         """Wait for a moment in which nothing comes."""
@@ -82,15 +108,18 @@ def later(cache: DiskCache, entry: str, extent: Extent, data: memoryview) -> Non
     if writer is None or writer.process != os.getpid():
         with _making:
             if _writer is None or _writer.process != os.getpid():
-                _writer = _Writer()
+                try:
+                    _writer = _Writer()
+                except RuntimeError:  # the system has no thread left, or Python ends
+                    return
             writer = _writer
     writer.add(cache, entry, extent, data)
 
 
-def written() -> None:
-    """Wait until all that was to be written is. Blocks."""
+def written(entry: str | None = None) -> None:
+    """Wait until all that was to be written is, unless nothing of `entry` is in it. Blocks."""
     writer = _writer
-    if writer is not None and writer.process == os.getpid():
-        writer.hurry.set()
-        writer.tasks.join()
-        writer.hurry.clear()
+    if writer is None or writer.process != os.getpid():
+        return
+    if entry is None or entry in writer.entries:
+        writer.catch_up()

@@ -7,6 +7,7 @@ fit together is as if it were not there.
 
 from __future__ import annotations
 
+import re
 import struct
 
 import xxhash
@@ -31,6 +32,9 @@ _MAGIC = b"ADELTA\x00\x01"
 _FIXED = struct.Struct("<8s16s8sQQq")
 _SUM = struct.Struct("<Q")
 _UNKNOWN = -1
+_NAME = re.compile(
+    r"([0-9a-f]{1,15})-([0-9a-f]{1,15})-(n|[0-9a-f]{1,15})-([0-9a-f]{16})\.([sm])", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +64,13 @@ def tag_of(etag: str) -> str:
 
 def parsed_name(name: str) -> Extent | None:
     """The extent that a file of that name has; None of other files."""
-    stem, dot, queue = name.rpartition(".")
-    parts = stem.split("-")
-    if not dot or queue not in ("s", "m") or len(parts) != 4:
+    named = _NAME.fullmatch(name)
+    if named is None:
         return None
-    try:
-        size = None if parts[2] == "n" else int(parts[2], 16)
-        extent = Extent(int(parts[0], 16), int(parts[1], 16), size, parts[3], queue == "m")
-    except ValueError:
-        return None
-    return extent if 0 <= extent.start < extent.end and extent.name == name else None
+    start, end, size, tag, queue = named.groups()
+    told = None if size == "n" else int(size, 16)
+    extent = Extent(int(start, 16), int(end, 16), told, tag, queue == "m")
+    return extent if extent.start < extent.end and extent.name == name else None
 
 
 def header_length(extent: Extent) -> int:

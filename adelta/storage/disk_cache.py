@@ -9,7 +9,7 @@ Which extents go is decided as S3-FIFO does it ("FIFO queues are all you need fo
 asked for again meanwhile; so what is read once washes nothing out. Of what went lately a list of
 ghosts is kept, and what comes back goes to the main queue at once. A file's time of change says its
 place in the queue, and the last digits of it how often it was asked for. Processes take turns by a
-lock.
+lock; who does not get it in time writes nothing for a while. Files of other users are never read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import json
 import os
 import re
 import struct
+import time
 from collections import deque
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,8 +29,9 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 
 from adelta._chance import new_bits
-from adelta._clock import now_ns
+from adelta._clock import monotonic, now_ns
 from adelta._dataclasses import dataclass
+from adelta.errors import StorageError
 from adelta.storage.cache_file import (
     CHUNK,
     Extent,
@@ -53,6 +55,8 @@ _MOST_RESERVED = 16 << 20  # bytes that a process has room for at once,
 _RESERVED_SHARE = 256  # and the share of the limit; a loss of power or a kill counts them as there
 _TICK = 16  # nanoseconds in which a time says how often, too
 _STALE = 3600.0  # seconds after which a file that was not finished is nobody's
+_LONGEST_TURN = 5.0  # seconds that another process's turn is waited for,
+_LEFT_ALONE = 60.0  # and for which nothing is written then
 _TOTAL = struct.Struct("<q")
 _CHECKED_TOTAL = struct.Struct("<q8s")
 _UNFINISHED = re.compile(r"\.[0-9]+-[0-9a-f]+")
@@ -106,6 +110,7 @@ class DiskCache:
         self._objects = os.path.join(self.folder, "objects")
         self._ghosts: tuple[float, frozenset[bytes]] = (0.0, frozenset())
         self._reserved = os.getpid(), 0  # bytes that are counted and not there yet, and whose
+        self._left_alone_until = 0.0
 
     # ------------------------------------------------------------------------------------- read
 
@@ -128,16 +133,21 @@ class DiskCache:
         first = at // CHUNK * CHUNK
         last = min(-(-(at + len(into)) // CHUNK) * CHUNK, extent.end - extent.start)
         before, after = bytearray(at - first), bytearray(last - at - len(into))
-        header = bytearray(header_length(extent))
+        header_size = header_length(extent)
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                if first:
-                    at_first = len(header) + first
+                found = os.fstat(file)
+                if found.st_uid != os.geteuid():
+                    return False
+                is_whole = found.st_size == header_size + extent.end - extent.start
+                header = bytearray(header_size if is_whole else 0)
+                if is_whole and first:
+                    at_first = header_size + first
                     is_whole = _read(file, 0, header) and _read(file, at_first, before, into, after)
-                else:
+                elif is_whole:
                     is_whole = _read(file, 0, header, before, into, after)
-                self._ask(file)
+                _ask(file, found)
             finally:
                 os.close(file)
         except OSError:
@@ -153,13 +163,6 @@ class DiskCache:
             os.unlink(path)
         return False
 
-    def _ask(self, file: int) -> None:
-        """Note that a file was asked for, unless that is known to be often."""
-        found = os.fstat(file)
-        if found.st_mtime_ns % _TICK < _MOST_ASKED:
-            with contextlib.suppress(OSError):
-                os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
-
     # ------------------------------------------------------------------------------------ write
 
     def write(self, entry: str, extent: Extent, data: bytes | memoryview) -> bool:
@@ -173,7 +176,7 @@ class DiskCache:
         fresh = f"{folder}/.{os.getpid()}-{new_bits(64):x}"
         try:
             self._reserve(size)
-            file = _created(fresh)
+            file = self._created(fresh)
             try:
                 _write(file, header, data)
                 now = now_ns() // _TICK * _TICK
@@ -196,7 +199,6 @@ class DiskCache:
             self._reserved = os.getpid(), 0
         if (left := self._reserved[1] - size) < 0:
             more = max(size, min(_MOST_RESERVED, self.limit // _RESERVED_SHARE))
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._turn() as total:
                 if total + more > self.limit:
                     total = self._evict(more)
@@ -215,18 +217,29 @@ class DiskCache:
             os.rmdir(folder)
 
     def clear(self) -> None:
-        """Delete everything that is the cache's; processes that use the folder go on."""
-        with contextlib.suppress(OSError), self._turn():
-            for folder, _, names in os.walk(self._objects, topdown=False):
-                for name in names:
-                    if parsed_name(name) is not None or _UNFINISHED.fullmatch(name):
-                        with contextlib.suppress(OSError):
-                            os.unlink(os.path.join(folder, name))
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)
-            self._set_total(0)
-            for name in ("ghosts", "figures"):
-                (self.folder / name).unlink(missing_ok=True)
+        """Delete everything that is the cache's; processes that use the folder go on.
+
+        Raises:
+            StorageError: something of it could not be deleted.
+        """
+        if not self.folder.exists():
+            return
+        try:
+            with self._turn():
+                for folder, _, names in os.walk(self._objects, topdown=False, onerror=_unless_gone):
+                    for name in names:
+                        if parsed_name(name) is not None or _UNFINISHED.fullmatch(name):
+                            Path(folder, name).unlink(missing_ok=True)
+                    with contextlib.suppress(OSError):
+                        os.rmdir(folder)
+                self._set_total(0)
+                for name in ("ghosts", "figures"):
+                    (self.folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"the cache in {self.folder} cannot be emptied: {error}; do it as the user that "
+                "the folder belongs to"
+            ) from error
 
     # ---------------------------------------------------------------------------------- figures
 
@@ -244,16 +257,25 @@ class DiskCache:
                 self._replace("figures", json.dumps(asdict(self._figures() + figures)).encode())
 
     def status(self) -> CacheStatus:
-        """What is in the folder."""
-        files = list(self._files())
+        """What is in the folder. Raises: StorageError."""
+        try:
+            files = list(self._files())
+        except OSError as error:
+            raise StorageError(
+                f"the cache in {self.folder} cannot be looked at: {error}; do it as the user that "
+                "the folder belongs to"
+            ) from error
         total = sum(each.size for each in files)
         return CacheStatus(str(self.folder), len(files), total, self._figures())
 
     def _figures(self) -> CacheFigures:
         try:
-            return CacheFigures(**json.loads((self.folder / "figures").read_bytes()))
-        except (OSError, ValueError, TypeError):
+            said = json.loads((self.folder / "figures").read_bytes())
+            counts = [said[name] for name in CacheFigures.__slots__]
+        except (OSError, ValueError, TypeError, LookupError, RecursionError):
             return CacheFigures()
+        fine = all(type(each) is int and each >= 0 for each in counts)
+        return CacheFigures(*counts) if fine else CacheFigures()
 
     # --------------------------------------------------------------------------------- eviction
 
@@ -297,8 +319,12 @@ class DiskCache:
         return _File(path, extent, file.size, now, asked)
 
     def _files(self) -> Iterator[_File]:
-        """Every extent that is there; what was not finished long ago is deleted."""
-        for folder, _, names in os.walk(self._objects):
+        """Every extent that is there; what was not finished long ago is deleted.
+
+        Raises:
+            OSError: a folder that is there cannot be listed.
+        """
+        for folder, _, names in os.walk(self._objects, onerror=_unless_gone):
             for name in names:
                 path = os.path.join(folder, name)
                 try:
@@ -336,14 +362,40 @@ class DiskCache:
     def _folder_of(self, entry: str) -> str:
         return f"{self._objects}/{entry[:2]}/{entry}"
 
+    def _make_folder(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def _created(self, path: str) -> int:
+        """A new file, open for writing; its folder is made where it is not there."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            self._make_folder()
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            return os.open(path, flags, 0o600)
+
     @contextlib.contextmanager
     def _turn(self) -> Iterator[int]:
-        """This process's turn to change what all share: how many bytes they count."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """This process's turn to change what all share: how many bytes they count.
+
+        Raises:
+            OSError: it does not come, or the folder cannot be used.
+        """
+        if monotonic() < self._left_alone_until:
+            raise BlockingIOError("another process has not given up its turn")
+        self._make_folder()
         with open(self.folder / "total", "a+b", buffering=0, opener=_private) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            total = _total_of(os.pread(file.fileno(), _CHECKED_TOTAL.size, 0))
-            yield sum(each.size for each in self._files()) if total is None else total
+            try:
+                _lock(file.fileno())
+            except BlockingIOError:
+                self._left_alone_until = monotonic() + _LEFT_ALONE
+                raise
+            try:
+                total = _total_of(os.pread(file.fileno(), _CHECKED_TOTAL.size, 0))
+                yield sum(each.size for each in self._files()) if total is None else total
+            finally:  # a child that was forked meanwhile has the file open, too
+                fcntl.flock(file, fcntl.LOCK_UN)
 
     def _set_total(self, total: int) -> None:
         file = os.open(self.folder / "total", os.O_WRONLY)
@@ -354,9 +406,13 @@ class DiskCache:
 
     def _replace(self, name: str, data: bytes) -> None:
         fresh = self.folder / f".{name}-{os.getpid()}"
-        with open(fresh, "wb", opener=_private) as file:
-            file.write(data)
-        os.replace(fresh, self.folder / name)
+        try:
+            with open(fresh, "wb", opener=_private) as file:
+                file.write(data)
+            os.replace(fresh, self.folder / name)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
 
 
 def _checked(total: int) -> bytes:
@@ -376,8 +432,36 @@ def _ghost(entry: str, extent: Extent) -> bytes:
     return xxhash.xxh3_64_digest(f"{entry}/{name}".encode())
 
 
+def _unless_gone(error: OSError) -> None:
+    """Raise what keeps a folder from being listed, unless none is there (any more)."""
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
+
+
+def _lock(file: int) -> None:
+    """Take the lock on a file. Raises: BlockingIOError: somebody else has it, and keeps it."""
+    ends, pause = monotonic() + _LONGEST_TURN, 0.0005
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() >= ends:
+                raise
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+        else:
+            return
+
+
 def _private(path: Any, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def _ask(file: int, found: os.stat_result) -> None:
+    """Note that a file was asked for, unless that is known to be often."""
+    if found.st_mtime_ns % _TICK < _MOST_ASKED:
+        with contextlib.suppress(OSError):
+            os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
 
 
 def _read(file: int, start: int, *into: bytearray | memoryview) -> bool:
@@ -390,16 +474,6 @@ def _read(file: int, start: int, *into: bytearray | memoryview) -> bool:
         start += count
         _pass(waiting, count)
     return True
-
-
-def _created(path: str) -> int:
-    """A new file, open for writing; its folder is made where it is not there."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        return os.open(path, flags, 0o600)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        return os.open(path, flags, 0o600)
 
 
 def _write(file: int, header: bytes, data: bytes | memoryview) -> None:

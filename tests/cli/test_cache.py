@@ -54,3 +54,7 @@ def test_rows_that_were_read_ahead_are_read_without_requests(
     assert "from the cache" in capsys.readouterr().out
     said("clear")
     assert said("status")["bytes"] == 0
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ADELTA_CACHE_DIR", str(tmp_path / "file"))
+    assert main(["cache", "clear"]) != 0
+    assert "cannot be emptied" in capsys.readouterr().err
