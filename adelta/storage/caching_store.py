@@ -10,7 +10,7 @@ Which objects never change is read off their names, and nothing else is ever kep
 
 All bytes of an answer are of one version of the object, and so are those of all answers inside a
 `Pin`: what is there of another version is deleted. Listings, heads and all that is written go past
-the cache.
+the cache; what is here of an object that is written or deleted by this store is deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import xxhash
 
-from adelta._concurrency import in_io_thread, map_concurrent
+from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
 from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
 from adelta._memory import lasting_pool
@@ -39,9 +39,17 @@ from adelta.storage.object_store import ObjectMeta, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Sequence,
+    )
 
     from adelta.storage.http_store import HttpObjectStore
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["CachingStore"]
 
@@ -155,7 +163,7 @@ class CachingStore(ForwardingStore):
         return xxhash.xxh3_128_hexdigest(f"{self._identity}{path}".encode())
 
     def _note(self, page: Iterable[ObjectMeta]) -> None:
-        """Remember what a listing, or a put, says of objects that are numbered."""
+        """Remember what a listing says of objects that are numbered."""
         for meta in page:
             if meta.etag is not None and _NUMBERED.search(meta.path):
                 self._listed[meta.path] = meta
@@ -199,8 +207,7 @@ class CachingStore(ForwardingStore):
 
     def distrust(self, path: str) -> bool:
         """Delete what is here of an object: it may have been damaged on its way. Blocks."""
-        written()
-        self.cache.forget(self._entry(path))
+        self._forget([path])
         return bool(_NUMBERED.search(path) or _UNIQUE.search(path))
 
     def _answers(self, path: str, pin: Pin | None, found: Sequence[_Found]) -> None:
@@ -356,12 +363,18 @@ class CachingStore(ForwardingStore):
             if looked is not None:
                 found, _ = looked
                 self._count(found.cached, 0)
-                return bytes(found.joined([])), self._listed.get(path)
+                return bytes(found.joined([])), self._listed_as(path, wanted)
         data, meta = await self.inner.get_with_meta(path)
         if meta.etag is not None and (_UNIQUE.search(path) or _NUMBERED.search(path)):
             self._keep(path, tag_of(meta.etag), meta.size, 0, data)
             self._count(0, len(data))
         return data, meta
+
+    def _listed_as(self, path: str, version: _Version) -> ObjectMeta | None:
+        """What the last listing said of the object, where that was of this version of it."""
+        meta = self._listed.get(path)
+        same = meta is not None and meta.etag is not None and tag_of(meta.etag) == version.tag
+        return meta if same else None
 
     def _keep(
         self, path: str, tag: str, size: int | None, start: int, data: bytes | memoryview
@@ -401,17 +414,49 @@ class CachingStore(ForwardingStore):
         """Pages of the objects whose path starts with `prefix`, in order."""
         return self._noted(self.inner.list(prefix, start_after=start_after, recursive=recursive))
 
+    async def put(self, path: str, data: bytes) -> ObjectMeta:
+        """Create or replace the object."""
+        return await self._changed([path], self.inner.put(path, data))
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        """Create the object.
+
+        Raises: ObjectExistsError, CommitOutcomeUnknownError, CommitNotDurableError, StorageError.
+        """
+        return await self._changed([path], self.inner.put_if_absent(path, data))
+
+    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
+        """Create or replace an object of any size."""
+        return await self._changed([path], self.inner.put_stream(path, chunks))
+
+    async def copy_from(self, path: str, source: ObjectStore, there: str) -> ObjectMeta | None:
+        """Create or replace an object by one of another store; None where that cannot be done.
+
+        Raises: ObjectNotFoundError, StorageError.
+        """
+        return await self._changed([path], self.inner.copy_from(path, source, there))
+
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every object, here too; one that is not there is no error."""
         paths = list(paths)
-        await self.inner.delete(paths)
-        for path in paths:
-            self._listed.pop(path, None)
-        await in_io_thread(self._forget, [path for path in paths if _UNIQUE.search(path)])
+        await self._changed(paths, self.inner.delete(paths))
+
+    async def _changed(self, paths: Sequence[str], change: Awaitable[T]) -> T:
+        """The result of a change, after which nothing is here of these objects."""
+        try:
+            return await change
+        finally:  # it may have come about though it failed
+            for path in paths:
+                self._listed.pop(path, None)
+            if unique := [path for path in paths if _UNIQUE.search(path)]:
+                await to_the_end(in_io_thread(self._forget, unique))
 
     def _forget(self, paths: Sequence[str]) -> None:
+        """Delete what is here of objects, or is still to be written. Blocks."""
         for path in paths:
-            self.cache.forget(self._entry(path))
+            entry = self._entry(path)
+            written(entry)
+            self.cache.forget(entry)
 
     async def aclose(self) -> None:
         """Give back connections, when what is to be kept has been written."""

@@ -173,6 +173,33 @@ async def test_what_is_deleted_is_gone_here_too(open_cached: Any) -> None:
         await store.get(UNIQUE)
 
 
+@pytest.mark.parametrize("path", [COMMIT, UNIQUE])
+async def test_what_is_written_anew_or_deleted_at_once_is_not_answered(
+    open_cached: Any, path: str
+) -> None:
+    store = open_cached()
+    await store.put(path, b"first")
+    for data in (b"again", b"third"):
+        await paths_of(store)
+        await store.get(path)  # which is still to be kept
+        if data == b"third":
+            await settled(store)
+            await store.put_stream(path, chunks_of(data))
+        else:
+            await store.put(path, data)
+        assert await store.get(path) == await store.get_range(path, 0, 9) == data
+    await store.delete([path])
+    await settled(store)
+    with pytest.raises(ObjectNotFoundError):
+        await store.get(path)
+    await store.put_if_absent(path, b"fourth")
+    assert await store.get(path) == b"fourth"
+
+
+async def chunks_of(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
 async def test_versions_of_an_object_do_not_mix(open_cached: Any) -> None:
     """Also where a name that is to be unique was written twice."""
     store = open_cached()
@@ -486,6 +513,9 @@ def test_the_figures_of_all_processes_are_added_up(tmp_path: Path) -> None:
     status = cache.status()
     assert status.figures == CacheFigures(11, 2, 3, 5)
     assert status.extents == 1
+    (tmp_path / "figures").write_text('{"hits": "1", "misses": null}')
+    cache.count(CacheFigures(1, 2, 3, 4))
+    assert cache.status().figures == CacheFigures(1, 2, 3, 4)
     cache.clear()
     assert cache.status().bytes == cache.status().extents == cache.status().figures.hits == 0
 
