@@ -15,7 +15,12 @@ from adelta.table import Table, open_table
 
 __all__ = ["Table", "open_table"]
 
-_FOR_SCANS = ("adelta.scan", "adelta.kernel.data_skipping.prune", "adelta.kernel.expressions.dnf")
+_FOR_SCANS = (
+    "adelta.kernel.data_skipping.prune",
+    "adelta.kernel.expressions.dnf",
+    "adelta.read.index_skipping",
+    "adelta.scan",
+)
 
 
 def _loop_is_running() -> bool:
