@@ -47,6 +47,9 @@ LOST = [
 
 
 class HttpStoreSuite:
+    makes_objects_by = ""
+    """What the address of the request has by which a put takes effect."""
+
     @pytest.mark.parametrize("fate", PASSES, ids=str)
     async def test_what_may_pass_is_tried_again(
         self, shaky: HttpObjectStore, proxy: FaultyProxy, fate: Fate
@@ -123,14 +126,20 @@ class HttpStoreSuite:
     async def test_a_put_in_doubt_stays_so_where_the_credentials_end_meanwhile(
         self, shaky: HttpObjectStore, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        proxy.fates = [Fate.answer(500, applied=True)]
+        lost: list[str] = []
         aim = shaky._client.aim
 
+        def lose(method: str, target: str) -> Fate | None:
+            if method in ("PUT", "POST") and self.makes_objects_by in target:
+                lost.append(target)
+            return Fate.answer(500, applied=True) if lost else None
+
         async def aim_once() -> object:
-            if proxy.seen:
+            if lost:
                 raise PermissionDeniedError("the token cannot be renewed")
             return await aim()
 
+        proxy.choose = lose
         monkeypatch.setattr(shaky._client, "aim", aim_once)
         with pytest.raises(CommitOutcomeUnknownError, match="could not be tried again: the token"):
             await shaky.put_if_absent("log/0.json", b"ours")

@@ -94,6 +94,8 @@ def renames(*fates: Act) -> Callable[[str, str], Act | None]:
 
 
 class TestFailuresOfHdfs(HttpStoreSuite):
+    makes_objects_by = "op=RENAME"
+
     @pytest.mark.parametrize("fate", PASSES, ids=str)
     async def test_what_may_pass_is_tried_again(
         self, shaky: HdfsStore, proxy: FaultyProxy, fate: Fate
