@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from adelta.errors import InvalidOptionError, PermissionDeniedError
-from adelta.storage.bearer import BearerTokens, Token
+from adelta.errors import InvalidOptionError
+from adelta.storage.bearer import BearerTokens, Token, unresolved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,15 +102,28 @@ class _Fetch:
                 self._credential = _credential(library, self._identity)
             made = self._credential.get_token(_SCOPE)
         except (failures, OSError, ValueError) as error:
-            reason = str(error)
+            reason, passes = str(error), _passes(error)
         else:
             return Token(made.token, float(made.expires_on), type(self._credential).__name__)
         # raised here, so that no other error is its context: one may quote a secret
-        raise PermissionDeniedError(
-            f"the credentials for Azure cannot be resolved: {reason}; set the storage option "
-            "azure_storage_account_key, azure_storage_sas_token or azure_client_id with its "
-            "companions; azure_skip_signature=true is for public containers"
-        )
+        text = f"the credentials for Azure cannot be resolved: {reason}"
+        if not passes:
+            text += (
+                "; set the storage option azure_storage_account_key, azure_storage_sas_token or "
+                "azure_client_id with its companions; azure_skip_signature=true is for public "
+                "containers"
+            )
+        raise unresolved(text, passes=passes)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the server of tokens has given no answer, or one that may be another one later."""
+    errors: Any = import_module("azure.core.exceptions")
+    return any(
+        isinstance(each, (errors.ServiceRequestError, errors.ServiceResponseError))
+        or (getattr(each, "status_code", None) or 0) >= 500
+        for each in (error, error.__cause__)
+    )
 
 
 def _credential(library: Any, identity: AzureIdentity) -> Any:

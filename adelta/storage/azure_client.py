@@ -51,9 +51,17 @@ _KINDS: Mapping[str, Kind] = {
     "Md5Mismatch": Kind.DAMAGED,
     "Crc64Mismatch": Kind.DAMAGED,
     "InvalidRange": Kind.OUT_OF_RANGE,
+    "LeaseIdMissing": Kind.REFUSED,
+    "PublicAccessNotPermitted": Kind.DENIED,
 }
 _ADVICE = {
     "AuthenticationFailed": "check the account's key or the signature, and this machine's clock",
+    "AuthorizationFailure": "look whether the account's firewall lets this machine in",
+    "PublicAccessNotPermitted": "give credentials: the account allows no access without",
+    "LeaseIdMissing": "somebody holds a lease of the blob: break it, or wait for its end",
+    "BlobArchived": "rehydrate the blob: move it to another tier than the archive",
+    "BlobBeingRehydrated": "wait until the blob has left the archive",
+    "SnapshotsPresent": "delete the blob's snapshots first",
     "ContainerNotFound": "check the container's name and the account",
     "KeyBasedAuthenticationNotPermitted": (
         "leave azure_storage_account_key out, so that tokens of Microsoft Entra are used"

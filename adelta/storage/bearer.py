@@ -15,12 +15,12 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_io_thread
 from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
-from adelta.errors import StorageError
+from adelta.errors import PermissionDeniedError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BearerTokens", "Token"]
+__all__ = ["BearerTokens", "Token", "unresolved"]
 
 _RENEW_AHEAD = 5 * 60.0
 _LAST_MOMENT = 30.0
@@ -103,6 +103,13 @@ class BearerTokens:
                 assert self._fetch is not None
                 self._token = self._fetch()
             return self._token
+
+
+def unresolved(text: str, *, passes: bool) -> StorageError:
+    """The error that says that there are no credentials: denied, unless that may pass by itself."""
+    if passes:
+        return StorageError(f"{text}; whoever gives them out cannot be asked now: try again later")
+    return PermissionDeniedError(text)
 
 
 def _now() -> float:

@@ -21,6 +21,7 @@ from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
 from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
 from adelta.storage.aws_client import client_arguments
+from adelta.storage.bearer import unresolved
 from adelta.storage.client_options import check_endpoint
 from adelta.storage.sigv4 import Credentials
 
@@ -127,8 +128,9 @@ class AccessProvider:
 
 async def _resolve(options: S3Options) -> _Resolved:
     from aiobotocore.session import AioSession
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
+    passes = False
     try:
         session = AioSession(profile=options.profile)
         region = options.region or session.get_config_variable("region") or "us-east-1"
@@ -146,10 +148,13 @@ async def _resolve(options: S3Options) -> _Resolved:
         raise
     except (BotoCoreError, ClientError, OSError, ValueError) as error:
         reason = str(error)
+        passes = isinstance(error, (ConnectionError, HTTPClientError))
+        if isinstance(error, ClientError):
+            passes = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
     else:
         return _Resolved(Access(credentials, region, endpoint, ca_bundle), ends_within)
     # raised here, so that no other error is its context: an address in it may hold a password
-    raise PermissionDeniedError(f"the AWS credentials cannot be resolved: {reason}")
+    raise unresolved(f"the AWS credentials cannot be resolved: {reason}", passes=passes)
 
 
 def _never(_seconds: float) -> bool:

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adelta.errors import InvalidOptionError, PermissionDeniedError
-from adelta.storage.bearer import BearerTokens, Token
+from adelta.errors import InvalidOptionError
+from adelta.storage.bearer import BearerTokens, Token, unresolved
 
 if TYPE_CHECKING:
     from adelta.storage.gcs_options import GcsOptions
@@ -60,18 +60,29 @@ class _Fetch:
                 self._credentials, self._source = _credentials(self._options, self._request)
             self._credentials.refresh(self._request)
         except (failures, OSError, ValueError, LookupError) as error:
-            reason = str(error)
+            reason, passes = str(error), _passes(error)
         else:
             expiry = self._credentials.expiry  # in UTC, and does not say so
             ends = _NEVER if expiry is None else expiry.replace(tzinfo=UTC).timestamp()
             return Token(self._credentials.token, ends, self._source)
         # raised here, so that no other error is its context: one may quote a key
-        raise PermissionDeniedError(
-            f"the credentials for Google Cloud Storage cannot be resolved: {reason}; set the "
-            "storage option google_service_account or google_application_credentials, or the "
-            "variable GOOGLE_APPLICATION_CREDENTIALS; google_skip_signature=true is for a public "
-            "bucket"
-        )
+        text = f"the credentials for Google Cloud Storage cannot be resolved: {reason}"
+        if not passes:
+            text += (
+                "; set the storage option google_service_account or "
+                "google_application_credentials, or the variable GOOGLE_APPLICATION_CREDENTIALS; "
+                "google_skip_signature=true is for a public bucket"
+            )
+        raise unresolved(text, passes=passes)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the server of tokens has given no answer, or one that may be another one later."""
+    lost: Any = import_module("google.auth.exceptions").TransportError
+    return any(
+        isinstance(each, lost) or bool(getattr(each, "retryable", False))
+        for each in (error, error.__cause__)
+    )
 
 
 def _credentials(options: GcsOptions, request: Any) -> tuple[Any, str]:

@@ -26,6 +26,8 @@ _CODES: Mapping[str, Kind] = {
     "InvalidAccessKeyId": Kind.DENIED,
     "SignatureDoesNotMatch": Kind.DENIED,
     "RequestTimeTooSkewed": Kind.DENIED,
+    "InvalidToken": Kind.DENIED,
+    "InvalidObjectState": Kind.REFUSED,
     "ExpiredToken": Kind.EXPIRED,
     "ExpiredTokenException": Kind.EXPIRED,
     "TokenRefreshRequired": Kind.EXPIRED,
@@ -62,6 +64,8 @@ _ADVICE: Mapping[str, str] = {
     "NotImplemented": (
         "if the store lacks checksums, set aws_request_checksum_calculation=when_required"
     ),
+    "InvalidToken": "check the session token, and that it belongs to the keys",
+    "InvalidObjectState": "the object is archived: restore it first",
     "NoSuchBucket": "check the bucket's name and the endpoint",
 }
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from adelta.errors import PermissionDeniedError
+from adelta.errors import ObjectExistsError, PermissionDeniedError, StorageError, ThrottledError
 from adelta.storage.azure import AzureStore
 from adelta.storage.azure_auth import shared_key
+from adelta.storage.azure_client import AzureClient
 from adelta.storage.azure_options import parse_azure_options
 from tests.storage.scripted_server import Server, told
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 identity = pytest.importorskip("azure.identity", reason="adelta[azure] is not installed")
+
+exceptions = pytest.importorskip("azure.core.exceptions")
 
 
 def store_at(server: Server, **options: str) -> AzureStore:
@@ -155,6 +158,50 @@ async def test_what_is_wrong_with_an_identity_is_said_with_what_to_do() -> None:
         assert "SECRET" not in str(refused.value) + repr(vars(store))
         assert server.requests == 0
         await store.aclose()
+
+
+async def test_a_server_of_tokens_that_is_away_denies_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokens = Tokens(monkeypatch, "DefaultAzureCredential")
+    away, denied = exceptions.ServiceRequestError("away"), exceptions.ClientAuthenticationError()
+    caused = exceptions.ClientAuthenticationError("failed: away")
+    caused.__cause__ = away
+    for error, passes in ((away, True), (caused, True), (denied, False)):
+
+        def fail(_: str, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(tokens, "get_token", fail)
+        async with Server(lambda *_: told("")) as server:
+            store = store_at(server)
+            with pytest.raises(StorageError, match=r"again later|is for public") as raised:
+                await store.get("x")
+            await store.aclose()
+        assert isinstance(raised.value, PermissionDeniedError) is not passes
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error", "advice"),
+    [
+        (412, "ConditionNotMet", ObjectExistsError, ""),
+        (412, "LeaseIdMissing", StorageError, "break it"),
+        (409, "BlobAlreadyExists", ObjectExistsError, ""),
+        (409, "BlobArchived", StorageError, "rehydrate"),
+        (409, "SnapshotsPresent", StorageError, "snapshots first"),
+        (409, "PublicAccessNotPermitted", PermissionDeniedError, "give credentials"),
+        (403, "AuthorizationFailure", PermissionDeniedError, "firewall"),
+        (503, "ServerBusy", ThrottledError, ""),
+    ],
+)
+def test_what_azure_refuses_is_told_by_its_code(
+    status: int, code: str, error: type[StorageError], advice: str
+) -> None:
+    client = AzureClient("lake", "az://lake", parse_azure_options(None, {"account_name": "acct"}))
+    failure = client.failure_of(status, {"x-ms-error-code": code}, b"")
+    raised = failure.error("a request", credentials="none")
+    assert type(raised) is error
+    assert advice in str(raised)
 
 
 def test_the_key_signs_as_it_is_documented() -> None:

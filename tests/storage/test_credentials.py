@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from adelta.errors import InvalidOptionError, PermissionDeniedError
+from adelta.errors import InvalidOptionError, PermissionDeniedError, StorageError
 from adelta.storage import credentials
 from adelta.storage.credentials import AccessProvider
 from adelta.storage.s3 import S3Store
@@ -178,6 +178,24 @@ async def test_roles_are_assumed(tmp_path: Path) -> None:
         options["aws_web_identity_token_file"] = str(tmp_path / "none")
         with pytest.raises(PermissionDeniedError, match="web identity token"):
             await AccessProvider(parse_options(options)).current()
+
+
+async def test_a_server_of_roles_that_is_away_denies_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    options = {
+        "aws_access_key_id": "x",
+        "aws_secret_access_key": "y",
+        "aws_region": "us-east-1",
+        "aws_role_arn": "arn:aws:iam::123456789012:role/reader",
+        "aws_sts_endpoint": "http://127.0.0.1:9",
+    }
+    store = S3Store.from_options("bucket", "", options)
+    with pytest.raises(StorageError, match="try again later") as raised:
+        await store.get("x")
+    assert not isinstance(raised.value, PermissionDeniedError)
+    await store.aclose()
 
 
 async def test_the_region_that_the_store_names_is_signed_for(

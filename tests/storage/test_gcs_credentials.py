@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from adelta.errors import PermissionDeniedError
+from adelta.errors import PermissionDeniedError, StorageError
 from adelta.storage.gcs import GcsStore
 
 if TYPE_CHECKING:
@@ -210,3 +210,12 @@ async def test_no_credentials_anywhere_is_said_with_what_to_do(
         await stores(google_service_account_key="SECRET").get("x")
     assert "SECRET" not in str(refused.value)
     assert tokens.asked == []
+
+
+async def test_a_server_of_tokens_that_is_away_denies_nothing(
+    tokens: TokenServer, private_key: str, stores: Any
+) -> None:
+    key = {**account(tokens, private_key), "token_uri": "http://127.0.0.1:9/token"}
+    with pytest.raises(StorageError, match="try again later") as raised:
+        await stores(google_service_account_key=json.dumps(key)).get("x")
+    assert not isinstance(raised.value, PermissionDeniedError)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from adelta.errors import PermissionDeniedError
-from adelta.storage.s3_errors import is_error
+from adelta.errors import PermissionDeniedError, StorageError
+from adelta.storage.s3_errors import failure_of, is_error
 from tests.storage.scripted_server import Server, told
 
 if TYPE_CHECKING:
@@ -42,6 +42,15 @@ ERROR = "<Error><Key>table/{key}</Key><Code>InternalError</Code></Error>"
 )
 def test_an_answer_is_an_error_where_its_root_is_one(body: str, error: bool) -> None:
     assert is_error(body.encode()) is error
+
+
+def test_an_archived_object_is_not_denied_and_a_wrong_session_token_is() -> None:
+    body = "<Error><Code>{}</Code></Error>".format
+    archived = failure_of(403, {}, body("InvalidObjectState").encode())
+    assert type(archived.error("GET", credentials="")) is StorageError
+    assert "restore it" in str(archived.error("GET", credentials=""))
+    token = failure_of(400, {}, body("InvalidToken").encode())
+    assert type(token.error("GET", credentials="")) is PermissionDeniedError
 
 
 async def test_keys_that_a_request_did_not_delete_are_deleted_again_one_by_one() -> None:
