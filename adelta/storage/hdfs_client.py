@@ -168,9 +168,10 @@ class HdfsClient(ObjectClient[_Target]):
         outcome = outcome_of(failure)
         standby = failure.code in ("StandbyException", "ObserverRetryOnActiveException")
         if standby or (failure.kind in _UNANSWERED and failure.headers is not _OF_DATANODE):
-            several = self._cluster is not None and len(self._cluster.origins) > 1
-            if several and target is self._target:
-                self._active += 1
+            origins = () if self._cluster is None else self._cluster.origins
+            if len(origins) > 1 and target is not None:
+                if target.origin == origins[self._active % len(origins)]:
+                    self._active += 1  # once, however many requests fail there at one moment
                 outcome = replace(outcome, otherwise=standby)
         elif "Failed to find datanode" in failure.reason:
             self._avoided.clear()

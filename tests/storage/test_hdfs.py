@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -197,8 +198,15 @@ async def test_a_namenode_that_is_gone_is_left_for_the_other(
     store = store_at(hdfs_location, **{name: address, **SHAKY})
     await store.put("x", b"1")
     fake_hdfs.active = 1
-    proxy.choose = lambda *_: Fate.cut_before()
-    assert await store.get("x") == b"1"
+    both, before = asyncio.Barrier(2), len(proxy.seen)
+
+    async def cut(_: Exchange) -> bool:
+        async with asyncio.timeout(10), both:
+            return False
+
+    proxy.choose = lambda *_: cut  # requests that fail at one moment leave it once
+    assert await asyncio.gather(store.get("x"), store.get("x")) == [b"1", b"1"]
+    assert len(proxy.seen) == before + 2
     assert (await store.put_if_absent("y", b"2")).size == 1
     await store.aclose()
 
