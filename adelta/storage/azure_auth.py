@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -81,11 +82,12 @@ def azure_tokens(options: AzureOptions) -> BearerTokens | None:
 
 
 class _Fetch:
-    """Fetches tokens, by a credential that it makes the first time."""
+    """Fetches tokens, by a credential that it makes the first time, and a forked child again."""
 
     def __init__(self, identity: AzureIdentity) -> None:
         self._identity = identity
         self._credential: Any = None
+        self._process = 0  # whose connections the credential has
 
     def __call__(self) -> Token:
         try:
@@ -98,8 +100,9 @@ class _Fetch:
                 "azure_skip_signature=true is for public containers"
             ) from error
         try:
-            if self._credential is None:
+            if self._process != os.getpid():
                 self._credential = _credential(library, self._identity)
+                self._process = os.getpid()
             made = self._credential.get_token(_SCOPE)
         except (failures, OSError, ValueError) as error:
             reason, passes = str(error), _passes(error)

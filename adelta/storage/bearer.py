@@ -1,12 +1,13 @@
 """Bearer tokens that end, and how they are kept fresh.
 
 A token is fetched in a worker thread, for the libraries that fetch them block. It is renewed before
-its end, by one caller while the others go on with the old one. A forked child renews it by itself,
-whatever its parent was doing.
+its end, by one caller while the others go on with the old one. A fetch that fails has failed for
+all who wait for it. A forked child renews it by itself, whatever its parent was doing.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_io_thread
 from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
-from adelta.errors import PermissionDeniedError, StorageError
+from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,8 @@ class BearerTokens:
         self._token = fixed
         self._lock = ForkSafeLock()  # held in worker threads alone
         self._renewing: int | None = None  # the process that does so ahead of time
+        self._failures = 0
+        self._failure: AdeltaError | None = None  # the last one
 
     @property
     def source(self) -> str:
@@ -95,13 +98,22 @@ class BearerTokens:
         return await self._renewed(used)
 
     async def _renewed(self, known: Token | None) -> Token:
-        return await in_io_thread(self._renew, known)
+        return await in_io_thread(self._renew, known, self._failures)
 
-    def _renew(self, known: Token | None) -> Token:
+    def _renew(self, known: Token | None, failures: int) -> Token:
+        """Another token than `known`, for who asked when there had been so many failures."""
         with self._lock:
-            if self._token is None or self._token is known:
-                assert self._fetch is not None
+            if self._token is not None and self._token is not known:
+                return self._token
+            if self._failure is not None and self._failures > failures:
+                raise copy.copy(self._failure)
+            assert self._fetch is not None
+            try:
                 self._token = self._fetch()
+            except AdeltaError as error:
+                self._failures += 1
+                self._failure = copy.copy(error)
+                raise
             return self._token
 
 

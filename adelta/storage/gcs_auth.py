@@ -7,6 +7,7 @@ it runs in a worker thread.
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from datetime import UTC
 from importlib import import_module
@@ -37,13 +38,14 @@ def google_tokens(options: GcsOptions) -> BearerTokens | None:
 
 
 class _Fetch:
-    """Fetches tokens, by credentials that it reads the first time."""
+    """Fetches tokens, by credentials that it reads the first time, and a forked child again."""
 
     def __init__(self, options: GcsOptions) -> None:
         self._options = options
         self._credentials: Any = None
         self._request: Any = None
         self._source = ""
+        self._process = 0  # whose connections the credentials have
 
     def __call__(self) -> Token:
         try:
@@ -55,9 +57,10 @@ class _Fetch:
                 "google_bearer_token, or google_skip_signature=true for a public bucket"
             ) from error
         try:
-            if self._credentials is None:
+            if self._process != os.getpid():
                 self._request = _transport(self._options)
                 self._credentials, self._source = _credentials(self._options, self._request)
+                self._process = os.getpid()
             self._credentials.refresh(self._request)
         except (failures, OSError, ValueError, LookupError) as error:
             reason, passes = str(error), _passes(error)

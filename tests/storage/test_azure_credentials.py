@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from adelta.storage.azure import AzureStore
 from adelta.storage.azure_auth import shared_key
 from adelta.storage.azure_client import AzureClient
 from adelta.storage.azure_options import parse_azure_options
+from adelta.storage.bearer import BearerTokens, Token
 from tests.storage.scripted_server import Server, told
 
 if TYPE_CHECKING:
@@ -148,6 +151,27 @@ async def test_a_token_that_is_refused_is_renewed_once(monkeypatch: pytest.Monke
         assert await store.get("x") == b"data"
         assert (server.requests, len(tokens.given)) == (3, 2)
         await store.aclose()
+
+
+async def test_a_fetch_that_fails_fails_for_all_who_wait_for_it() -> None:
+    begun, goes_on, asked = threading.Event(), threading.Event(), []
+
+    def fetch() -> Token:
+        begun.set()
+        goes_on.wait(20)
+        asked.append(1)
+        raise PermissionDeniedError("no token today")
+
+    tokens = BearerTokens(fetch)
+    waiting = [asyncio.ensure_future(tokens.current()) for _ in range(20)]
+    await asyncio.to_thread(begun.wait, 20)
+    goes_on.set()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {str(each) for each in found} == {"no token today"}
+    assert len(asked) == 1
+    with pytest.raises(PermissionDeniedError):
+        await tokens.current()  # who asks later asks anew
+    assert len(asked) == 2
 
 
 async def test_what_is_wrong_with_an_identity_is_said_with_what_to_do() -> None:

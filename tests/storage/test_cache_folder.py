@@ -63,6 +63,7 @@ def test_what_cannot_be_counted_is_not_counted_as_nothing(
     assert (tmp_path / "total").read_bytes() == b""  # it is not counted as empty
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_turn_ends_though_a_child_was_forked_in_it_and_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from adelta.errors import PermissionDeniedError, StorageError
 from adelta.storage.gcs import GcsStore
+from adelta.storage.gcs_auth import _Fetch
+from adelta.storage.gcs_options import parse_gcs_options
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -31,10 +34,13 @@ class TokenServer:
 
     def __init__(self, store: FakeGcs, lifetime: int = 3600) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.clients: list[int] = []
         self.lifetime = lifetime
         server = self
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
             def do_GET(self) -> None:
                 self.answer({})
 
@@ -45,6 +51,7 @@ class TokenServer:
 
             def answer(self, told: dict[str, Any]) -> None:
                 server.asked.append((self.path.partition("?")[0], told))
+                server.clients.append(self.client_address[1])
                 token = f"token-{len(server.asked)}"
                 store.tokens = {token}
                 made: dict[str, object] = {
@@ -197,6 +204,23 @@ async def test_a_token_is_renewed_before_its_end_and_when_it_is_refused(
     assert await store.get("x") == b"1"
     assert len(tokens.asked) == asked + 1
     assert store.request_count == sent + 2
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_asks_by_a_connection_of_its_own(
+    tokens: TokenServer, private_key: str
+) -> None:
+    key = json.dumps(account(tokens, private_key))
+    fetch = _Fetch(parse_gcs_options({"google_service_account_key": key}))
+    fetch()
+    child = os.fork()
+    if not child:
+        fetch()
+        os._exit(0)
+    os.waitpid(child, 0)
+    fetch()
+    ours, of_the_child, again = tokens.clients
+    assert ours == again != of_the_child
 
 
 async def test_no_credentials_anywhere_is_said_with_what_to_do(
