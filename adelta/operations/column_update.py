@@ -204,7 +204,7 @@ class _Updating:
             number = 0
             async for rows in tables:
                 chunks = await in_thread(
-                    encoded_chunks, written.path, self._stored, files.options, rows, statistics
+                    encoded_chunks, written.path, self._stored, files.options, [rows], statistics
                 )
                 for copied, own in self._runs(parquet, chunks):
                     await written.copy(parquet, parts, number, copied)

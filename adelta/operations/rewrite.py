@@ -31,7 +31,7 @@ from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 from adelta.write.task_executor import grouped
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from adelta.storage.roots import StoreRoots
     from adelta.write.task_executor import TaskExecutor
 
-__all__ = ["RewriteResult", "RewriteTask", "RowUpdate", "rewrite", "shared"]
+__all__ = ["RewriteResult", "RewriteTask", "RowUpdate", "completed", "rewrite", "shared"]
 
 
 _MIB = 1024 * 1024
@@ -119,11 +119,7 @@ class RewriteTask:
         done = RewriteResult(tuple(adds), (), copied)
         if not left:
             return done
-        try:
-            return done + await replace(self, files=tuple(left))._written(roots, spec)
-        except BaseException:
-            await discard_data_files(roots.store, list(done.paths))
-            raise
+        return await completed(roots, done, replace(self, files=tuple(left))._written(roots, spec))
 
     async def _by_column(
         self, roots: StoreRoots, spec: WriteSpec
@@ -195,6 +191,17 @@ class RewriteResult:
             yield decode_path(add.path)
         for cdc in self.cdc:
             yield decode_path(cdc.path)
+
+
+async def completed(
+    roots: StoreRoots, done: RewriteResult, rest: Awaitable[RewriteResult]
+) -> RewriteResult:
+    """What is done and the rest together; where the rest fails, nothing of either is left."""
+    try:
+        return done + await rest
+    except BaseException:
+        await discard_data_files(roots.store, list(done.paths))
+        raise
 
 
 async def rewrite(

@@ -158,15 +158,17 @@ def encoded_chunks(
     path: str,
     schema: pa.Schema,
     options: WriterOptions,
-    rows: pa.Table,
+    rows: list[pa.Table],
     statistics: StatisticsCollector | None,
 ) -> list[ChunkBytes]:
     """The chunks of one row group of `rows`, as a file at `path` would hold them. CPU-heavy.
 
+    The tables are forgotten, so that their memory is free meanwhile.
+
     Raises: as `ParquetObjectWriter.write` does.
     """
     encoder = Encoder(path, schema, options)
-    pieces = encoder.encode([rows], statistics)
+    pieces = encoder.encode(rows, statistics)
     last, _ = encoder.finish(statistics)
     data = b"".join((*pieces, *last))
     (group,) = _parts_of_bytes(data).groups

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from adelta.write.identity_values import IdentityValues
     from adelta.write.spec import WriteSpec
 
-__all__ = ["CLOSING", "DataFileWriter", "OpenFile", "discard_data_files"]
+__all__ = ["CLOSING", "DataFileWriter", "OpenFile", "discard_data_files", "stored_rows"]
 
 _log = logging.getLogger("adelta.write")
 
@@ -66,6 +66,29 @@ async def _discard(store: ObjectStore, paths: list[str]) -> None:
             await delete_objects(store, written)
         except StorageError as error:
             _log.warning("%s: uncommitted data files were left behind: %s", store.uri, error)
+
+
+def stored_rows(layout: DataFileLayout, batch: pa.RecordBatch) -> list[PartitionedRows]:
+    """Rows as the files of their partitions have them. CPU-heavy.
+
+    Raises: as `DataFileLayout.conform` does.
+    """
+    rows = layout.conform(batch)
+    if not layout.keeps_partition_columns:
+        return split_by_partition(rows, layout.partition_columns)
+    parts = split_by_partition(rows, layout.partition_columns, keep=True)
+    return [PartitionedRows(part.values, _complete(layout, part)) for part in parts]
+
+
+def _complete(layout: DataFileLayout, part: PartitionedRows) -> pa.RecordBatch:
+    """The rows with their partition columns behind the others, as null as the log says."""
+    rows = part.rows
+    for (name, _), value in zip(layout.partition_columns, part.values, strict=True):
+        if value is None:  # an empty text too
+            field = layout.file_schema.field(name)
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, field, pa.nulls(rows.num_rows, field.type))
+    return rows.select(layout.file_schema.names)
 
 
 @dataclass(slots=True)
@@ -168,22 +191,7 @@ class DataFileWriter(Abortable):
         return file.writer.estimated_size >= self._spec.target_file_size
 
     def _prepare(self, batch: pa.RecordBatch) -> list[PartitionedRows]:
-        rows = self._layout.conform(self._numbers.fill(batch))
-        layout = self._layout
-        if not layout.keeps_partition_columns:
-            return split_by_partition(rows, layout.partition_columns)
-        parts = split_by_partition(rows, layout.partition_columns, keep=True)
-        return [PartitionedRows(part.values, self._complete(part)) for part in parts]
-
-    def _complete(self, part: PartitionedRows) -> pa.RecordBatch:
-        """The rows with their partition columns behind the others, as null as the log says."""
-        rows = part.rows
-        for (name, _), value in zip(self._layout.partition_columns, part.values, strict=True):
-            if value is None:  # an empty text too
-                field = self._layout.file_schema.field(name)
-                place = rows.schema.get_field_index(name)
-                rows = rows.set_column(place, field, pa.nulls(rows.num_rows, field.type))
-        return rows.select(self._layout.file_schema.names)
+        return stored_rows(self._layout, self._numbers.fill(batch))
 
     def _begin(self, values: tuple[str | None, ...]) -> OpenFile:
         layout = self._layout

@@ -1,4 +1,4 @@
-"""DELETE that writes files anew column by column, and copies row groups that keep all rows."""
+"""DELETE and MERGE that write files anew by column, and copy row groups that keep all rows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from adelta.errors import InvalidTableError
 from adelta.operations import column_copies, create_table, delete, set_properties, write_table
+from adelta.operations.merge import merge
 from adelta.parquet.write.options import WriterOptions
 from adelta.table import open_table
 
@@ -168,3 +169,52 @@ async def test_other_files_are_written_anew_as_a_whole(table: Table) -> None:
     assert pq.read_metadata(after).num_row_groups == 1
     assert pq.read_metadata(before).num_row_groups == 4
     assert (await contents(table))["id"].to_pylist() == [*range(9_000), *range(9_001, ROWS)]
+
+
+async def test_updated_rows_come_behind_those_of_their_row_group(table: Table) -> None:
+    before, _ = await only_file(table)
+    ids = [2_700, 2_600, 9_998, 7_000]
+    given = pa.table({"id": pa.array(ids, pa.int64()), "name": [f"new {n}" for n in ids]})
+    done = await (
+        merge(table, given, "target.id = source.id")
+        .when_matched_delete(condition="source.id = 7000")
+        .when_matched_update({"name": "source.name", "value": "target.value + 1"})
+        .execute()
+    )
+    assert (done.num_target_rows_updated, done.num_target_rows_copied) == (3, ROWS - 4)
+    after, said = await only_file(table)
+    was, now = chunks_of(before), chunks_of(after)
+    assert [w == n for w, n in zip(was, now, strict=True)] == [True, False, False, False]
+    found = pq.ParquetFile(after)
+    groups = [found.read_row_group(number, ["id"])["id"].to_pylist() for number in range(4)]
+    assert groups[1] == [*(n for n in range(2_500, 5_000) if n not in ids), 2_600, 2_700]
+    assert groups[2] == [n for n in range(5_000, 7_500) if n != 7_000]
+    assert groups[3] == [*range(7_500, 9_998), 9_999, 9_998]
+    updated = (await contents(table)).sort_by("id")
+    expected = rows().to_pylist()
+    for number in (2_600, 2_700, 9_998):
+        expected[number] |= {"name": f"new {number}", "value": number / 4 + 1}
+    assert updated.to_pylist() == [*expected[:7_000], *expected[7_001:]]
+    assert (said["numRecords"], said["maxValues"]["value"]) == (ROWS - 1, 9_998 / 4 + 1)
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["stay", "move"])
+async def test_updated_rows_of_another_partition_leave_the_file(
+    moves: bool, tmp_path: Path
+) -> None:
+    count = 3_000
+    given = pa.table(
+        {"id": pa.array(range(count), pa.int64()), "p": ["a"] * count, "n": [1] * count}
+    )
+    table = await create_table(str(tmp_path / "table"), given.schema, partition_by=["p"])
+    await write_table(table, given)
+    source = pa.table({"id": [7, 8], "p": ["b" if moves else "a"] * 2, "n": [2, 2]})
+    await merge(table, source, "target.id = source.id").when_matched_update_all().execute()
+    found = (await contents(table)).sort_by("id").to_pylist()
+    letter = "b" if moves else "a"
+    assert found == [
+        {"id": n, "p": letter, "n": 2} if n in (7, 8) else {"id": n, "p": "a", "n": 1}
+        for n in range(count)
+    ]
+    files = (await (await open_table(table.uri).snapshot()).files()).to_pylist()
+    assert len(files) == 1 + moves

@@ -24,7 +24,7 @@ from adelta.read.data_files import Piece, read_pieces
 from adelta.write.task_executor import grouped
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,8 +48,9 @@ __all__ = [
 ]
 
 _MIB: Final = 1024 * 1024
-_READ_AHEAD: Final = 64 * _MIB
+_READ_AHEAD: Final = 16 * _MIB
 _TASK_BYTES: Final = 512 * _MIB
+_FEWEST_ROWS: Final = 64 * 1024
 _LOOK_ROWS: Final = 1024 * 1024  # rows of the target that are joined at once at the most,
 LOOK_BYTES: Final = 64 * _MIB  # and their bytes
 PLACE: Final = PLACE_NAMES[0]
@@ -108,8 +109,9 @@ class MatchTask:
         finder = await in_thread(_Finder, self.plan, self.files, self.source)
         async with aclosing(deciding_rows(roots, self.plan, self.files, self.where)) as tables:
             async for table in tables:
-                if finder.takes(table):
-                    await in_thread(finder.look)
+                for part in finder.parts(table):
+                    if finder.takes(part):
+                        await in_thread(finder.look)
         return await in_thread(finder.found)
 
 
@@ -171,6 +173,11 @@ class _Finder:
         rows = source.rows.select(columns)
         self._decider = Decider(plan, lambda: [rows], rows.num_rows)
         self._enough = min(_LOOK_ROWS, 4 * source.num_rows)
+
+    def parts(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Rows of a file in parts: a join takes memory by the row."""
+        most = max(_FEWEST_ROWS, self._enough)
+        return (rows.slice(start, most) for start in range(0, rows.num_rows, most))
 
     def takes(self, rows: pa.Table) -> bool:
         """Take in rows of a file; whether it is time to look."""

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
+import pyarrow as pa
 from pyroaring import BitMap64
 
 from adelta._arrow_values import array_of_numpy
@@ -15,10 +16,13 @@ from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta._dictionaries import without_dictionaries
 from adelta._memory import filtered
+from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.operations.column_copies import copy_by_column
 from adelta.operations.copy_plan import copy_plan
-from adelta.operations.matching import live_rows
+from adelta.operations.matching import MatchedFile, live_rows
 from adelta.operations.merge.rows import take
-from adelta.operations.rewrite import RewriteResult
+from adelta.operations.nested_values import nodes_of
+from adelta.operations.rewrite import RewriteResult, completed
 from adelta.read.data_files import Piece, read_pieces
 from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
 from adelta.write.data_file_writer import DataFileWriter
@@ -26,12 +30,12 @@ from adelta.write.deletion_vectors import RowRemoval
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.operations.column_copies import Placed
     from adelta.operations.merge.matching import ChangedFile
     from adelta.operations.merge.plan import BoundClause, MergePlan
     from adelta.operations.merge.source import SourceRows
@@ -42,6 +46,7 @@ __all__ = ["ChangeResult", "ChangeTask", "RowsOfFiles", "RowsToChange"]
 _MIB: Final = 1024 * 1024
 _READ_AHEAD: Final = 16 * _MIB
 _ROWS: Final = 128 * 1024
+_FEW: Final = 8  # rows that change are few where they are one in so many, or fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,15 @@ class RowsToChange:
     def is_whole(self) -> bool:
         """Whether every live row changes."""
         return len(self.changed.places) == self.num_live
+
+    @property
+    def num_staying(self) -> int:
+        """How many live rows do not change."""
+        return self.num_live - len(self.changed.places)
+
+    def matched(self) -> MatchedFile:
+        """The rows that change, whatever becomes of them."""
+        return MatchedFile(self.file, _bitmap(self.changed.places), self.num_rows, self.num_live)
 
     @property
     def removal(self) -> RowRemoval:
@@ -115,6 +129,90 @@ class ChangeTask:
             StorageError: the store refused or failed.
         """
         spec = WriteSpec.of_copies(self.plan.configuration, self.options)
+        adds, left = await self._by_column(roots, spec)
+        done = RewriteResult(tuple(adds), (), sum(each.num_staying for each in self.files))
+        if left:
+            taken = sum(each.num_staying for each in self.files) - sum(e.num_staying for e in left)
+            done = replace(done, num_copied_rows=taken)
+            done = await completed(roots, done, replace(self, files=left)._written(roots, spec))
+        return ChangeResult(done.adds, done.cdc, done.num_copied_rows, num_files=len(self.files))
+
+    async def _by_column(
+        self, roots: StoreRoots, spec: WriteSpec
+    ) -> tuple[list[AddFile], tuple[RowsToChange, ...]]:
+        """What files become that need not be written anew as a whole; and the others."""
+        if self.tells or self.plan.vectors:
+            return [], self.files
+        few = {e.file.path: e for e in self.files if _FEW * len(e.changed.places) <= e.num_rows}
+        matched = [await in_thread(each.matched) for each in few.values()]
+
+        async def instead(file: AddFile) -> list[Placed]:
+            return await self._instead(roots, few[file.path])
+
+        adds, left = await copy_by_column(roots, spec, matched, instead)
+        taken = set(few) - {each.file.path for each in left}
+        return adds, tuple(each for each in self.files if each.file.path not in taken)
+
+    async def _instead(self, roots: StoreRoots, each: RowsToChange) -> list[Placed]:
+        """The updated rows of a file, of which no more is read than they need."""
+        changed = await in_thread(self._only_updates, each.changed)
+        if not len(changed.places):
+            return []
+        source = await in_thread(self.source.of_file, each.file)
+        sorter, found = _Sorter(changed, changed.places), []
+        async with aclosing(self._looked_up(roots, each.file, changed)) as batches:
+            async for batch in batches:
+                _, parts = await in_thread(sorter.take, batch)
+                for part in parts:
+                    after = await in_thread(self._updated, part, source)
+                    assert after is not None
+                    found.append((part.places, after))
+        return found
+
+    async def _looked_up(
+        self, roots: StoreRoots, file: AddFile, changed: ChangedFile
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        """The rows of a file that change, as the table has them, but for columns without need."""
+        configuration = self.plan.configuration
+        needed = self._needed
+        wanted = [name for name in self.plan.sides.target.names if name in needed]
+        if not wanted:
+            for start in range(0, len(changed.places), _ROWS):
+                yield self._complete(None, min(_ROWS, len(changed.places) - start))
+            return
+        piece = Piece(file, only=await in_thread(_bitmap, changed.places))
+        plan = copy_plan(configuration, columns=wanted)
+        read = read_pieces(roots, plan, [piece], read_ahead_bytes=_READ_AHEAD)
+        async with aclosing(read) as tables:
+            async for _, table in tables:
+                for batch in table.to_batches(max_chunksize=_ROWS):
+                    yield self._complete(batch, batch.num_rows)
+
+    @property
+    def _needed(self) -> frozenset[str]:
+        """The columns of the target that an update keeps, or computes values of."""
+        sides, found = self.plan.sides, set[str]()
+        for update in (clause.update for clause in self._clauses):
+            if update is not None:
+                nodes = [node for _, value in update.values for node in nodes_of(value)]
+                found |= set(sides.target.names).difference(name for name, _ in update.values)
+                found |= sides.columns(nodes, "target")
+        return frozenset(found)
+
+    def _complete(self, rows: pa.RecordBatch | None, count: int) -> pa.RecordBatch:
+        """The rows with all columns, of nulls where they are not read."""
+        schema = to_arrow_schema(self.plan.sides.target)
+        read = set() if rows is None else set(rows.schema.names)
+        columns = [
+            rows.column(field.name)
+            if rows is not None and field.name in read
+            else pa.nulls(count, field.type)
+            for field in schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema.names)
+
+    async def _written(self, roots: StoreRoots, spec: WriteSpec) -> RewriteResult:
+        """All rows of the files, encoded anew."""
         copied = 0
         async with AsyncExitStack() as stack:
             writer = await stack.enter_async_context(DataFileWriter(roots.store, spec))
@@ -145,7 +243,7 @@ class ChangeTask:
                             await changes.write(part.rows, DELETE)
             adds = await writer.finish()
             cdc = await changes.finish() if changes is not None else []
-            return ChangeResult(tuple(adds), tuple(cdc), copied, num_files=len(self.files))
+            return RewriteResult(tuple(adds), tuple(cdc), copied)
 
     @property
     def reads(self) -> bool:
@@ -220,6 +318,7 @@ class _Part:
     clause: int
     rows: pa.RecordBatch
     sources: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 class _Sorter:
@@ -252,7 +351,7 @@ class _Sorter:
         for clause in np.unique(clauses):
             mine = clauses == clause
             taken = without_dictionaries(take(rows, at[mine]))
-            parts.append(_Part(int(clause), taken, sources[mine]))
+            parts.append(_Part(int(clause), taken, sources[mine], places[mine]))
         if len(at) == rows.num_rows:
             return None, parts
         staying = np.ones(rows.num_rows, np.bool_)
