@@ -2,8 +2,8 @@
 
 Which objects never change is read off their names, and nothing else is ever kept:
 
-* those whose name has a UUID, as data files, deletion vectors and sidecars have: it is taken for
-  the object, as the log takes it, and no request is made for what is there;
+* those whose name has a UUID and ends as those of data files, deletion vectors and sidecars do: it
+  is taken for the object, as the log takes it, and no request is made for what is there;
 * those that are numbered by a version, as commits, checkpoints and their checksums are: another
   table may get the same numbers, so they are answered from the cache only where a listing has told
   their entity tag and size, and these are those of the bytes that are there.
@@ -55,7 +55,7 @@ __all__ = ["CachingStore"]
 
 T = TypeVar("T")
 
-_UNIQUE = re.compile(r"(?i)[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}[^/]*\Z")
+_UNIQUE = re.compile(r"(?i)[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}[^/]*\.(?:parquet|bin)\Z")
 _NUMBERED = re.compile(r"(?:^|/)\d{20}\.[^/]*\Z")
 _MOST_LISTED = 1 << 16
 _NO_END = 1 << 62

@@ -149,7 +149,15 @@ async def test_another_tables_commit_of_that_number_is_never_taken_for_it(
     assert await again.get(COMMIT) == b"two"
 
 
-@pytest.mark.parametrize("path", ["_delta_log/_last_checkpoint", "a.parquet", "_delta_log/x.json"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "_delta_log/_last_checkpoint",
+        "a.parquet",
+        "_delta_log/x.json",
+        "_holds/3f2b8c1e-9d4a-4f6b-8a71-0c5d2e9f7b64.json",  # of a consumer with such a name
+    ],
+)
 async def test_what_may_change_is_never_kept(open_cached: Any, path: str) -> None:
     store = open_cached()
     for data in (b"first", b"other"):
