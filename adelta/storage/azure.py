@@ -3,7 +3,8 @@
 Relies on what Azure promises: strong consistency, and puts on the condition that there is no blob
 (``If-None-Match: *``), which hold in a hierarchical namespace too. There directories are left out
 of listings, and a listing is put into the order of the paths' UTF-8 bytes, which is not Azure's.
-Listings begin at their beginning: Azure cannot begin them elsewhere.
+Listings begin at their beginning: older versions of Azure's API, as the one that is spoken here,
+cannot begin them elsewhere.
 """
 
 from __future__ import annotations
