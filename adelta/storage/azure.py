@@ -32,7 +32,7 @@ from adelta.storage.object_answers import Answer, Kind, Page
 from adelta.storage.object_client import LARGE, ObjectRequest, http_time_ms
 from adelta.storage.object_path import check_path
 from adelta.storage.object_store import ObjectMeta
-from adelta.storage.pieces import in_pieces
+from adelta.storage.pieces import in_pieces, numbered, put_back
 from adelta.storage.s3_xml import LONGEST_DOCUMENT, folders_below
 from adelta.storage.sigv4 import encode_query
 
@@ -53,6 +53,7 @@ class AzureStore(HttpObjectStore):
 
     _client: AzureClient
     _has_suffixes = False
+    _most_deletes = LARGEST_BATCH
     lists_from_anywhere = False
 
     def __init__(self, container: str, root: str, options: AzureOptions, uri: str) -> None:
@@ -115,15 +116,12 @@ class AzureStore(HttpObjectStore):
             size += len(data)
             return name
 
-        names = await map_stream(send, _all(first, second, blocks), limit=_BLOCKS_UNDER_WAY)
+        every = numbered(put_back(first, second, rest=blocks))
+        names = await map_stream(send, every, limit=_BLOCKS_UNDER_WAY)
         listed = "".join(f"<Latest>{name}</Latest>" for name in names)
         body = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'.encode()
         request = ObjectRequest("PUT", key, "comp=blocklist", await _sums(body), body)
         return self._made(path, size, await self._client.send(request))
-
-    async def _delete(self, keys: Sequence[str]) -> None:
-        batches = [keys[at : at + LARGEST_BATCH] for at in range(0, len(keys), LARGEST_BATCH)]
-        await map_concurrent(self._delete_many, batches, limit=self.concurrency)
 
     async def _delete_many(self, keys: Sequence[str]) -> None:
         """Delete blobs by one request, and one by one what it has left, as directories are."""
@@ -179,17 +177,6 @@ class AzureStore(HttpObjectStore):
         if hierarchical:
             self._in_order = False
         return page
-
-
-async def _all(
-    first: bytes, second: bytes, rest: AsyncIterator[bytes]
-) -> AsyncIterator[tuple[int, bytes]]:
-    yield 0, first
-    yield 1, second
-    number = 2
-    async for block in rest:
-        yield number, block
-        number += 1
 
 
 async def _sums(data: bytes) -> dict[str, str]:

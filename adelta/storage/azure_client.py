@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from adelta._concurrency import in_thread
-from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.azure_auth import azure_tokens, shared_key
 from adelta.storage.body_checks import Fault, is_whole, md5_of
 from adelta.storage.bucket_names import is_fabrics_host
 from adelta.storage.object_answers import Answer, Failure, Kind, kind_of
-from adelta.storage.object_client import ObjectClient, ObjectRequest, Signed, Target
+from adelta.storage.object_client import ObjectRequest, Signed
 from adelta.storage.s3_errors import error_fields
 from adelta.storage.sigv4 import encode_path
+from adelta.storage.token_client import TokenClient, TokenTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from adelta.storage.azure_options import AzureOptions
-    from adelta.storage.bearer import Token
 
 __all__ = ["AzureClient"]
 
@@ -72,12 +71,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Target(Target):
-    token: Token | None
-
-
-class AzureClient(ObjectClient[_Target]):
+class AzureClient(TokenClient):
     """Sends requests to one container."""
 
     service = "Azure"
@@ -98,29 +92,15 @@ class AzureClient(ObjectClient[_Target]):
                 f"{container!r:.300} is no name of a container: it is made of 3 to 63 lower-case "
                 "letters, digits and single '-'"
             )
-        super().__init__(name, options.http, options.retry, options.concurrency)
+        tokens = azure_tokens(options)
+        super().__init__(name, options.http, options.retry, options.concurrency, tokens)
         self._options = options
-        self._tokens = azure_tokens(options)
         self._origin = f"{scheme}://{host}"
         self._base = f"{slash}{base}/{quote(container, safe='~$')}"
-        self._target: _Target | None = None
 
-    async def aim(self) -> _Target:
-        """Where a request goes now. Raises: PermissionDeniedError."""
-        token = None
-        if self._tokens is not None:
-            token = self._tokens.peek() or await self._tokens.current()
-        target = self._target
-        if target is None or target.token is not token:
-            proxy = self.proxy_before(self._origin)
-            target = self._target = _Target(origin=self._origin, proxy=proxy, token=token)
-        return target
-
-    async def renew(self, used: _Target) -> bool:
-        """Whether there is another token than that of `used`, which the store refuses."""
-        if self._tokens is None or used.token is None:
-            return False
-        return await self._tokens.after_expiry(used.token) is not None
+    async def aim(self) -> TokenTarget:
+        """Where a request goes now. Raises: StorageError."""
+        return await self._aim_at(self._origin)
 
     async def signed_deletes(self, keys: Sequence[str]) -> list[Signed]:
         """Deletes of blobs as they stand in a batch, which says by which version all are made.
@@ -132,11 +112,13 @@ class AzureClient(ObjectClient[_Target]):
         date = {"x-ms-date": formatdate(usegmt=True)}
         return [self._signed(target, delete, {**date}) for delete in deletes]
 
-    def signed(self, target: _Target, request: ObjectRequest, payload: str) -> Signed:
+    def signed(self, target: TokenTarget, request: ObjectRequest, payload: str) -> Signed:
         """The request as it is sent to `target`."""
         return self._signed(target, request, {**request.headers, "x-ms-version": _VERSION})
 
-    def _signed(self, target: _Target, request: ObjectRequest, headers: dict[str, str]) -> Signed:
+    def _signed(
+        self, target: TokenTarget, request: ObjectRequest, headers: dict[str, str]
+    ) -> Signed:
         path = self._base
         if request.key:
             path += f"/{encode_path(request.key)}"

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GcsStore"]
 
-_DELETES_A_REQUEST = 1000
 _PAGE = 1000
 _FIELDS = "items(name,size,updated,generation),nextPageToken"
 _MADE = "generation,updated"
@@ -54,6 +53,7 @@ class GcsStore(HttpObjectStore):
     """An `ObjectStore` over the objects of `bucket` below `root`."""
 
     _client: GcsClient
+    _most_deletes = 1000
 
     def __init__(self, bucket: str, root: str, options: GcsOptions) -> None:
         super().__init__(GcsClient(bucket, options), f"gs://{bucket}", root)
@@ -151,18 +151,8 @@ class GcsStore(HttpObjectStore):
             resource.get("generation"),
         )
 
-    async def _delete(self, keys: Sequence[str]) -> None:
-        plain = [key for key in keys if fits_xml(key)]
-        await map_concurrent(
-            self._delete_many,
-            [
-                plain[at : at + _DELETES_A_REQUEST]
-                for at in range(0, len(plain), _DELETES_A_REQUEST)
-            ],
-            limit=self.concurrency,
-        )
-        odd = [key for key in keys if not fits_xml(key)]
-        await map_concurrent(self._delete_one, odd, limit=self.concurrency)
+    def _goes_together(self, key: str) -> bool:
+        return fits_xml(key)
 
     async def _delete_many(self, keys: Sequence[str]) -> None:
         if len(keys) > 1 and self._deletes_many:

@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from adelta._concurrency import in_thread
-from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.body_checks import Fault, is_whole, md5_of
 from adelta.storage.gcs_auth import google_tokens
 from adelta.storage.object_answers import Answer, Failure, Kind, kind_of
-from adelta.storage.object_client import ObjectClient, ObjectRequest, Signed, Target
+from adelta.storage.object_client import ObjectRequest, Signed
 from adelta.storage.s3_errors import error_fields
 from adelta.storage.sigv4 import encode_path
+from adelta.storage.token_client import TokenClient, TokenTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from adelta.storage.bearer import Token
     from adelta.storage.gcs_options import GcsOptions
 
 __all__ = ["RESUME_INCOMPLETE", "GcsClient", "crc32c"]
@@ -53,12 +52,7 @@ def crc32c() -> Callable[[bytes, int], int] | None:
     return native.crc32c  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Target(Target):
-    token: Token | None
-
-
-class GcsClient(ObjectClient[_Target]):
+class GcsClient(TokenClient):
     """Sends requests to one bucket of Google Cloud Storage."""
 
     service = "GCS"
@@ -74,9 +68,9 @@ class GcsClient(ObjectClient[_Target]):
                 f"{bucket!r:.300} is no name of a bucket: it is made of lower-case letters, digits,"
                 " '-', '_' and '.'"
             )
-        super().__init__(f"gs://{bucket}", options.http, options.retry, options.concurrency)
+        name, tokens = f"gs://{bucket}", google_tokens(options)
+        super().__init__(name, options.http, options.retry, options.concurrency, tokens)
         self.bucket = bucket
-        self._tokens = google_tokens(options)
         scheme, _, rest = options.endpoint.partition("://")
         host, slash, base = rest.partition("/")
         self._origin = f"{scheme}://{host}"
@@ -84,27 +78,12 @@ class GcsClient(ObjectClient[_Target]):
         self._headers: dict[str, str] = {}
         if options.user_project is not None:
             self._headers["x-goog-user-project"] = options.user_project
-        self._target: _Target | None = None
 
-    async def aim(self) -> _Target:
-        """Where a request goes now. Raises: PermissionDeniedError."""
-        token = None
-        if self._tokens is not None:
-            token = self._tokens.peek() or await self._tokens.current()
-        target = self._target
-        if target is None or target.token is not token:
-            origin = self._origin
-            proxy = self.proxy_before(origin)
-            target = self._target = _Target(origin=origin, proxy=proxy, token=token)
-        return target
+    async def aim(self) -> TokenTarget:
+        """Where a request goes now. Raises: StorageError."""
+        return await self._aim_at(self._origin)
 
-    async def renew(self, used: _Target) -> bool:
-        """Whether there is another token than that of `used`, which the store refuses."""
-        if self._tokens is None or used.token is None:
-            return False
-        return await self._tokens.after_expiry(used.token) is not None
-
-    def signed(self, target: _Target, request: ObjectRequest, payload: str) -> Signed:
+    def signed(self, target: TokenTarget, request: ObjectRequest, payload: str) -> Signed:
         """The request as it is sent to `target`."""
         path = request.path
         if path is None:

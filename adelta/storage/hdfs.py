@@ -36,7 +36,7 @@ from adelta.storage.object_answers import Answer, Failure, Kind, Page
 from adelta.storage.object_client import LARGE, Into, ObjectRequest
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta
-from adelta.storage.pieces import in_pieces
+from adelta.storage.pieces import in_pieces, put_back
 from adelta.storage.pin import Pin, current_pin, pinned
 from adelta.storage.sigv4 import encode_query
 
@@ -224,7 +224,7 @@ class HdfsStore(HttpObjectStore):
         second = await anext(pieces, None) if len(first) >= PIECE else None
         if second is None:
             return await self.put(path, first)
-        request = self._creating(path, chunks=_all(first, second, pieces))
+        request = self._creating(path, chunks=put_back(first, second, rest=pieces))
         return await self._write(path, request, None, if_absent=False)
 
     async def _write(
@@ -346,9 +346,6 @@ class HdfsStore(HttpObjectStore):
         if not isinstance(outcome, Answer) or outcome.repeated:
             return False
         return boolean_of(outcome.body, f"DELETE of {hidden}") is True
-
-    async def _delete(self, keys: Sequence[str]) -> None:
-        await map_concurrent(self._delete_one, keys, limit=self.concurrency)
 
     async def _delete_one(self, key: str) -> None:
         query = encode_query({"recursive": "false"})
@@ -513,10 +510,3 @@ def _may_follow(folder: str, after: bytes) -> bool:
 
 def _meta(path: str, status: HdfsStatus) -> ObjectMeta:
     return ObjectMeta(path, status.size, status.modified_ms, status.tag)
-
-
-async def _all(first: bytes, second: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    yield second
-    async for piece in rest:
-        yield piece

@@ -35,15 +35,14 @@ from adelta.storage.object_answers import (
 )
 from adelta.storage.object_client import (
     ExchangeError,
-    ObjectClient,
     ObjectRequest,
     Signed,
-    Target,
     receive,
     sent_body,
 )
 from adelta.storage.request_log import logged
 from adelta.storage.sigv4 import encode_path, encode_query
+from adelta.storage.token_client import TokenClient, TokenTarget
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -92,12 +91,7 @@ class HdfsRequest(ObjectRequest):
     writing: Writing | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Target(Target):
-    token: Token | None
-
-
-class HdfsClient(ObjectClient[_Target]):
+class HdfsClient(TokenClient):
     """Sends requests to one cluster."""
 
     service = "HDFS"
@@ -109,27 +103,17 @@ class HdfsClient(ObjectClient[_Target]):
         super().__init__(name, options.http, options.retry, options.concurrency)
         self._options = options
         self._cluster: Cluster | None = None
-        self._tokens: BearerTokens | None = None
         self._identity: dict[str, str] = {}
         self._active = 0
-        self._target: _Target | None = None
         self._proxies: dict[str, str | None] = {}
         self._avoided: dict[str, float] = {}  # hosts of datanodes, and until when
 
     # --------------------------------------------------------------------------------- namenodes
 
-    async def aim(self) -> _Target:
+    async def aim(self) -> TokenTarget:
         """Where a request goes now. Raises: InvalidOptionError, PermissionDeniedError."""
         cluster = self._cluster or await self._find()
-        token = None
-        if self._tokens is not None:
-            token = self._tokens.peek() or await self._tokens.current()
-        origin = cluster.origins[self._active % len(cluster.origins)]
-        target = self._target
-        if target is None or target.token is not token or target.origin != origin:
-            proxy = self._proxy_before(origin)
-            target = self._target = _Target(origin=origin, proxy=proxy, token=token)
-        return target
+        return await self._aim_at(cluster.origins[self._active % len(cluster.origins)])
 
     async def _find(self) -> Cluster:
         """Find the namenodes, and in whose name to ask."""
@@ -150,12 +134,6 @@ class HdfsClient(ObjectClient[_Target]):
             self._cluster = cluster
         return self._cluster
 
-    async def renew(self, used: _Target) -> bool:
-        """Whether there is another token than that of `used`, which the namenode refuses."""
-        if self._tokens is None or used.token is None:
-            return False
-        return await self._tokens.after_expiry(used.token) is not None
-
     def credentials_source(self) -> str:
         """In words, who asks."""
         if self._tokens is not None:
@@ -163,7 +141,9 @@ class HdfsClient(ObjectClient[_Target]):
         user = self._identity.get("user.name")
         return "none, no user is named" if user is None else f"the user {user}, by name alone"
 
-    def failed(self, request: ObjectRequest, failure: Failure, target: _Target | None) -> Outcome:
+    def failed(
+        self, request: ObjectRequest, failure: Failure, target: TokenTarget | None
+    ) -> Outcome:
         """What may help after a failure: another namenode, or another datanode."""
         outcome = outcome_of(failure)
         standby = failure.code in ("StandbyException", "ObserverRetryOnActiveException")
@@ -182,7 +162,7 @@ class HdfsClient(ObjectClient[_Target]):
 
     # ---------------------------------------------------------------------------------- requests
 
-    def signed(self, target: _Target, request: ObjectRequest, payload: str) -> Signed:
+    def signed(self, target: TokenTarget, request: ObjectRequest, payload: str) -> Signed:
         """The request as it is sent to `target`, a namenode."""
         assert isinstance(request, HdfsRequest)
         key = request.at or request.key
@@ -225,7 +205,7 @@ class HdfsClient(ObjectClient[_Target]):
         return Fault(f"the answer is of the type {said[:100]!r}: it is not the cluster's", True)
 
     async def attempt(
-        self, target: _Target, request: ObjectRequest, payload: str
+        self, target: TokenTarget, request: ObjectRequest, payload: str
     ) -> Answer | Failure:
         """The answer to one request, or why there is none."""
         result = await super().attempt(target, request, payload)
@@ -235,7 +215,7 @@ class HdfsClient(ObjectClient[_Target]):
         return result
 
     async def _exchange(
-        self, target: _Target, request: ObjectRequest, url: URL, headers: Mapping[str, str]
+        self, target: TokenTarget, request: ObjectRequest, url: URL, headers: Mapping[str, str]
     ) -> Answer:
         assert isinstance(request, HdfsRequest)
         if request.operation not in ("OPEN", "CREATE"):
@@ -252,7 +232,7 @@ class HdfsClient(ObjectClient[_Target]):
 
     # --------------------------------------------------------------------------------- datanodes
 
-    def _datanode(self, target: _Target, request: HdfsRequest, location: str) -> URL:
+    def _datanode(self, target: TokenTarget, request: HdfsRequest, location: str) -> URL:
         """Where the redirect leads, if it may. Raises: ExchangeError."""
         scheme = target.origin.partition(":")[0]
         try:
@@ -284,7 +264,7 @@ class HdfsClient(ObjectClient[_Target]):
         allowed = self._options.datanodes
         return allowed is None or any(fnmatch.fnmatchcase(host, each) for each in allowed)
 
-    async def _at_datanode(self, target: _Target, request: HdfsRequest, where: URL) -> Answer:
+    async def _at_datanode(self, target: TokenTarget, request: HdfsRequest, where: URL) -> Answer:
         """The answer of a datanode, which gets nothing but the bytes and the namenode's words."""
         assert request.kind is not None
         writing = request.writing
@@ -304,7 +284,7 @@ class HdfsClient(ObjectClient[_Target]):
                     headers=headers,
                     data=sent_body(request.body) if data is None else data,
                     allow_redirects=False,
-                    proxy=self._proxy_before(origin),
+                    proxy=self.proxy_before(origin),
                 )
                 exchange.status = response.status
                 answer = await receive(request, response, self.longest_error)
@@ -344,9 +324,10 @@ class HdfsClient(ObjectClient[_Target]):
         if len(self._avoided) < _MOST_AVOIDED and where.host:
             self._avoided[where.host] = monotonic() + _AVOIDED
 
-    def _proxy_before(self, origin: str) -> str | None:
+    def proxy_before(self, origin: str) -> str | None:
+        """The proxy through which requests go to `origin`. Raises: InvalidOptionError."""
         if origin not in self._proxies:  # looking through the environment takes its time
             if len(self._proxies) >= 4096:
                 self._proxies.clear()
-            self._proxies[origin] = self.proxy_before(origin)
+            self._proxies[origin] = super().proxy_before(origin)
         return self._proxies[origin]

@@ -71,6 +71,8 @@ class HttpObjectStore(ObjectStore):
     """Whether the last bytes of an object can be asked for without its size."""
     _in_order = True
     """Whether listings come in the order of paths."""
+    _most_deletes = 1
+    """How many objects one request deletes."""
     _verifies = True
     """Whether whole objects are held to the checksums that the store has of them."""
 
@@ -145,8 +147,16 @@ class HttpObjectStore(ObjectStore):
         """What puts the object by one request."""
 
     @abstractmethod
-    async def _delete(self, keys: Sequence[str]) -> None:
-        """Delete the objects of these keys, where they are there."""
+    async def _delete_one(self, key: str) -> None:
+        """Delete the object of this key, where it is there."""
+
+    async def _delete_many(self, keys: Sequence[str]) -> None:
+        """Delete so many objects as go together, where they are there."""
+        await map_concurrent(self._delete_one, keys, limit=self.concurrency)
+
+    def _goes_together(self, key: str) -> bool:
+        """Whether the object may be deleted together with others."""
+        return self._most_deletes > 1
 
     @abstractmethod
     async def _page(
@@ -401,6 +411,20 @@ class HttpObjectStore(ObjectStore):
         if late:
             self._client.abandoned.delete_after(late, partial(self._delete, late))
         await self._delete(keys)
+
+    async def _delete(self, keys: Sequence[str]) -> None:
+        """Delete the objects of these keys, where they are there."""
+        together: list[str] = []
+        alone: list[str] = []
+        for key in keys:
+            (together if self._goes_together(key) else alone).append(key)
+        most = self._most_deletes
+        await map_concurrent(
+            self._delete_many,
+            [together[at : at + most] for at in range(0, len(together), most)],
+            limit=self.concurrency,
+        )
+        await map_concurrent(self._delete_one, alone, limit=self.concurrency)
 
     # ------------------------------------------------------------------------------------- list
 

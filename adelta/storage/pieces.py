@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-__all__ = ["in_pieces"]
+__all__ = ["in_pieces", "numbered", "put_back"]
 
 
 async def in_pieces(
@@ -29,3 +29,21 @@ async def in_pieces(
                 made += 1
     if held:
         yield b"".join(waiting)
+
+
+async def put_back(*first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces that were taken, and those that come after them."""
+    for piece in first:
+        yield piece
+    async for piece in rest:
+        yield piece
+
+
+async def numbered(
+    pieces: AsyncIterator[bytes], *, start: int = 0
+) -> AsyncIterator[tuple[int, bytes]]:
+    """Each piece with its number, counted from `start` on."""
+    number = start
+    async for piece in pieces:
+        yield number, piece
+        number += 1

@@ -47,7 +47,6 @@ __all__ = ["S3Store"]
 
 _log = logging.getLogger("adelta.storage")
 
-_DELETES_A_REQUEST = 1000
 _WEAK = "W/"  # such a tag matches none that is asked for
 
 
@@ -55,6 +54,7 @@ class S3Store(HttpObjectStore):
     """An `ObjectStore` over the keys of `bucket` below `root`."""
 
     _client: S3Client
+    _most_deletes = 1000
     _without_conditions = "; if the store has no conditional puts, set aws_conditional_put=disabled"
 
     def __init__(self, bucket: str, root: str, options: S3Options, *, scheme: str = "s3") -> None:
@@ -161,18 +161,8 @@ class S3Store(HttpObjectStore):
             return None
         return self._made(path, found.size, answer)
 
-    async def _delete(self, keys: Sequence[str]) -> None:
-        plain = [key for key in keys if fits_xml(key)]
-        await map_concurrent(
-            self._delete_many,
-            [
-                plain[at : at + _DELETES_A_REQUEST]
-                for at in range(0, len(plain), _DELETES_A_REQUEST)
-            ],
-            limit=self.concurrency,
-        )
-        odd = [key for key in keys if not fits_xml(key)]
-        await map_concurrent(self._delete_one, odd, limit=self.concurrency)
+    def _goes_together(self, key: str) -> bool:
+        return fits_xml(key)
 
     async def _delete_many(self, keys: Sequence[str]) -> None:
         if len(keys) > 1 and self._deletes_many:

@@ -19,7 +19,7 @@ from adelta._concurrency import map_concurrent, map_stream
 from adelta.errors import StorageError
 from adelta.storage.object_answers import Answer, Kind
 from adelta.storage.object_client import ObjectRequest
-from adelta.storage.pieces import in_pieces
+from adelta.storage.pieces import in_pieces, numbered, put_back
 from adelta.storage.s3_checksums import COMPOSITE, MULTIPART, checksums_of
 from adelta.storage.s3_xml import complete_document, copied_tag, upload_id
 from adelta.storage.sigv4 import encode_path, encode_query
@@ -83,7 +83,7 @@ async def upload(
         headers = {**write_headers, **part_headers}
         answer = await client.send(ObjectRequest("PUT", key, "", headers, first, optional=sums))
         return len(first), answer
-    every = _all(first, second, parts)
+    every = numbered(put_back(first, second, rest=parts), start=1)
 
     async def send(upload: str, checksums: bool) -> tuple[int, list[Part]]:
         return await _send_parts(client, key, upload, every, part_headers, checksums)
@@ -241,17 +241,6 @@ def _with_tag(answer: Answer, what: str) -> Answer:
 def _is_upload(found: Answer, size: int, parts: int) -> bool:
     tag = found.headers.get("etag", "").strip('"')
     return int(found.headers.get("content-length", "-1")) == size and tag.endswith(f"-{parts}")
-
-
-async def _all(
-    first: bytes, second: bytes, rest: AsyncIterator[bytes]
-) -> AsyncIterator[tuple[int, bytes]]:
-    yield 1, first
-    yield 2, second
-    number = 2
-    async for part in rest:
-        number += 1
-        yield number, part
 
 
 def _parts(chunks: AsyncIterator[bytes], *, grow: bool) -> AsyncIterator[bytes]:

@@ -22,15 +22,14 @@ from adelta.errors import (
     PermissionDeniedError,
     StorageError,
 )
-from adelta.storage import azure
 from adelta.storage.addresses import Place, split_uri
 from adelta.storage.azure import AzureStore
-from adelta.storage.azure_client import _Target
 from adelta.storage.azure_options import parse_azure_options
 from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.object_client import ObjectRequest
 from adelta.storage.parallel_list import list_in_parallel
 from adelta.storage.resolve import open_store
+from adelta.storage.token_client import TokenTarget
 from tests.storage.faulty_proxy import Exchange, Fate, FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ODD_PATHS, ObjectStoreSuite, paths_of, pieces
@@ -290,7 +289,7 @@ def test_emulators_and_fabric_have_endpoints_of_their_own(
     store = open_store(address, {"azure_skip_signature": "1", **options})
     assert isinstance(store, AzureStore)
     assert f"://{expected}|" in store.identity
-    target = _Target(origin="", proxy=None, token=None)
+    target = TokenTarget(origin="", proxy=None, token=None)
     signed = store._client.signed(target, ObjectRequest("GET", "x"), "")
     assert signed.path.endswith(f"/{container}/x")
 
@@ -355,9 +354,9 @@ async def test_folders_are_no_objects_and_listings_are_in_our_order() -> None:
 async def test_blobs_are_deleted_many_a_request_and_one_that_is_not_there_is_no_error(
     store: AzureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert azure.LARGEST_BATCH == 256
+    assert AzureStore._most_deletes == 256
     largest = cases(deep=256, shallow=20)
-    monkeypatch.setattr(azure, "LARGEST_BATCH", largest)
+    monkeypatch.setattr(AzureStore, "_most_deletes", largest)
     odd = [path for path in ODD_PATHS if "\\" not in path]
     paths = [*odd, *(f"d/{number:03}" for number in range(largest + 10 - len(odd)))]
     await asyncio.gather(*(store.put(path, b"") for path in paths))
