@@ -7,7 +7,9 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     ├── TableAlreadyExistsError (FileExistsError)   open it instead, or choose another mode
     ├── VersionNotFoundError (LookupError)          ask for a version inside the range named
     │   ├── TimestampOutOfRangeError                ask for a time inside the range named
+    │   │   └── TimestampTooEarlyError
     │   └── ChangesNotAvailableError                start again from a version that is still there
+    │       └── ChangeFeedDisabledError             enable the feed, for what comes after
     ├── InvalidTableError                           the table is damaged: repair or restore it
     │   ├── MissingCommitError
     │   ├── MissingCheckpointPartError
@@ -15,11 +17,20 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     │   └── ChecksumMismatchError
     ├── RootNotAllowedError (PermissionError)       allow the root named, or do not read the table
     ├── UnsupportedFeatureError                     upgrade adelta, or use the engine named
+    │   ├── UnreadableTableError                    likewise: the table cannot be read
+    │   └── UnwritableTableError                    likewise: it cannot be written
     ├── SchemaMismatchError (ValueError)            change the data or the schema
+    │   └── ColumnNotFoundError                     name a column that there is
     ├── InvariantViolationError (ValueError)        the data breaks a rule of the table
+    │   ├── AppendOnlyError                         append, or change that property of the table
+    │   ├── NullNotAllowedError                     give a value, or drop NOT NULL
+    │   ├── RowsOutsideError                        leave out rows for which `where` is not true
     │   └── MultipleMatchesError                    leave one row of each group in the source
     ├── InvalidExpressionError (ValueError)         correct the expression
+    │   ├── AmbiguousColumnError                    say which of the columns is meant
+    │   └── UnresolvedColumnError                   name a column that there is
     ├── InvalidPropertyError (ValueError)           correct the table property
+    │   └── UnknownPropertyError                    likewise: there is none of that name
     ├── InvalidOptionError (ValueError)             correct the argument or the storage option
     ├── InvalidUseError (RuntimeError)              the call is not allowed in this state
     ├── OutOfMemoryError (MemoryError)              raise `memory_limit`, or ask for less at once
@@ -57,8 +68,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdeltaError",
+    "AmbiguousColumnError",
+    "AppendOnlyError",
+    "ChangeFeedDisabledError",
     "ChangesNotAvailableError",
     "ChecksumMismatchError",
+    "ColumnNotFoundError",
     "CommitConflictError",
     "CommitNotDurableError",
     "CommitOutcomeUnknownError",
@@ -80,6 +95,7 @@ __all__ = [
     "MissingCommitError",
     "MissingDataFileError",
     "MultipleMatchesError",
+    "NullNotAllowedError",
     "ObjectChangedError",
     "ObjectExistsError",
     "ObjectNotFoundError",
@@ -88,13 +104,19 @@ __all__ = [
     "PermissionDeniedError",
     "ProtocolChangedError",
     "RootNotAllowedError",
+    "RowsOutsideError",
     "SchemaMismatchError",
     "StorageError",
     "TableAlreadyExistsError",
     "TableNotFoundError",
     "ThrottledError",
     "TimestampOutOfRangeError",
+    "TimestampTooEarlyError",
+    "UnknownPropertyError",
+    "UnreadableTableError",
+    "UnresolvedColumnError",
     "UnsupportedFeatureError",
+    "UnwritableTableError",
     "VersionNotFoundError",
 ]
 
@@ -149,8 +171,16 @@ class TimestampOutOfRangeError(VersionNotFoundError):
     """Raised when no commit that is still kept was the latest at the time asked for."""
 
 
+class TimestampTooEarlyError(TimestampOutOfRangeError):
+    """Raised when the time asked for is before all commits that are still kept."""
+
+
 class ChangesNotAvailableError(VersionNotFoundError):
     """Raised when commits that a consumer has not seen yet have been cleaned up."""
+
+
+class ChangeFeedDisabledError(ChangesNotAvailableError):
+    """Raised when a version wrote no change data, as the table's feed was not enabled."""
 
 
 class InvalidTableError(AdeltaError):
@@ -181,12 +211,36 @@ class UnsupportedFeatureError(AdeltaError):
     """Raised when the table needs a table feature that adelta does not have."""
 
 
+class UnreadableTableError(UnsupportedFeatureError):
+    """Raised when a table needs features of its readers that adelta does not have."""
+
+
+class UnwritableTableError(UnsupportedFeatureError):
+    """Raised when a table needs features of its writers that adelta does not have."""
+
+
 class SchemaMismatchError(AdeltaError, ValueError):
     """Raised when data or a request does not fit the table's schema."""
 
 
+class ColumnNotFoundError(SchemaMismatchError):
+    """Raised when a request names a column that the table does not have."""
+
+
 class InvariantViolationError(AdeltaError, ValueError):
     """Raised when rows break a constraint, an invariant or a NOT NULL of the table."""
+
+
+class AppendOnlyError(InvariantViolationError):
+    """Raised when rows of a table that only takes appends are to change, or to go."""
+
+
+class NullNotAllowedError(InvariantViolationError):
+    """Raised when a column that may not be null is."""
+
+
+class RowsOutsideError(InvariantViolationError):
+    """Raised when rows are to replace those of a condition that is not true for them."""
 
 
 class MultipleMatchesError(InvariantViolationError):
@@ -195,6 +249,14 @@ class MultipleMatchesError(InvariantViolationError):
 
 class InvalidExpressionError(AdeltaError, ValueError):
     """Raised when an expression cannot be parsed, typed or evaluated."""
+
+
+class AmbiguousColumnError(InvalidExpressionError):
+    """Raised when an expression names a column of which there are several."""
+
+
+class UnresolvedColumnError(InvalidExpressionError):
+    """Raised when an expression names a column that there is not."""
 
 
 class InvalidStatementError(AdeltaError, ValueError):
@@ -217,6 +279,10 @@ class InvalidStatementError(AdeltaError, ValueError):
 
 class InvalidPropertyError(AdeltaError, ValueError):
     """Raised when a table property is unknown or has a value that is not allowed."""
+
+
+class UnknownPropertyError(InvalidPropertyError):
+    """Raised when a table property has the name of one of Delta's, and Delta has none of it."""
 
 
 class InvalidOptionError(AdeltaError, ValueError):

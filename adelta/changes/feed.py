@@ -19,6 +19,7 @@ from adelta.changes.commit_pieces import changed_pieces
 from adelta.changes.missing import find_late_commit
 from adelta.changes.same_table import check_position
 from adelta.errors import (
+    ChangeFeedDisabledError,
     ChangesNotAvailableError,
     InvalidOptionError,
     ObjectNotFoundError,
@@ -251,7 +252,7 @@ class ChangeFeed:
             async for commit in commits:
                 metadata, protocol = commit.metadata or metadata, commit.protocol or protocol
                 if not TableConfiguration(protocol, metadata).change_data_feed_enabled:
-                    raise ChangesNotAvailableError(
+                    raise ChangeFeedDisabledError(
                         f"{self._roots.store.uri}: the change data feed was not enabled at version "
                         f"{commit.version}; start from a version at which it was, or enable it by "
                         "set_properties (delta.enableChangeDataFeed) for what comes after"

@@ -29,6 +29,7 @@ from adelta.changes.source_log import SourceLog
 from adelta.changes.source_offset import AT_METADATA, BEFORE_ALL, SourceOffset
 from adelta.changes.source_schema import check_readable_by_stream
 from adelta.errors import (
+    ChangeFeedDisabledError,
     ChangesNotAvailableError,
     InvalidUseError,
     SchemaMismatchError,
@@ -463,7 +464,7 @@ class TableSource:
     def _check_columns(self, found: TableConfiguration, version: int) -> None:
         check_readable_by_stream(self._table.uri, self._read, self._read_version, found, version)
         if self._rules.read_changes and not found.change_data_feed_enabled:
-            raise ChangesNotAvailableError(
+            raise ChangeFeedDisabledError(
                 f"{self._table.uri}: the change data feed was not enabled at version {version}; "
                 "start a stream with a new checkpoint from the version that set "
                 "delta.enableChangeDataFeed"

@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from adelta.errors import InvalidOptionError, TimestampOutOfRangeError
+from adelta.errors import InvalidOptionError, TimestampOutOfRangeError, TimestampTooEarlyError
 from adelta.kernel.timestamps import from_ms, to_ms
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def version_at(when_ms: int, versions: Sequence[int], timestamps_ms: Sequence[in
     """
     if when_ms < timestamps_ms[0] or when_ms > timestamps_ms[-1]:
         first, last = from_ms(timestamps_ms[0]), from_ms(timestamps_ms[-1])
-        raise TimestampOutOfRangeError(
+        kind = TimestampTooEarlyError if when_ms < timestamps_ms[0] else TimestampOutOfRangeError
+        raise kind(
             f"{from_ms(when_ms).isoformat()} is outside the table's history: version "
             f"{versions[0]} is of {first.isoformat()} and version {versions[-1]} of "
             f"{last.isoformat()}",

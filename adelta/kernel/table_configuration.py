@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidTableError, InvariantViolationError
+from adelta.errors import AppendOnlyError, InvalidTableError
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.names import as_nullable, physical_name, physical_schema
 from adelta.kernel.schema.types import StructType
@@ -97,7 +97,7 @@ class TableConfiguration:
             InvariantViolationError: the table only takes appends.
         """
         if self.append_only:
-            raise InvariantViolationError(
+            raise AppendOnlyError(
                 f"{table} is append-only: its rows can be neither changed nor removed; append to "
                 "it, or change that property of it first"
             )

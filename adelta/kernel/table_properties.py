@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, overload
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidPropertyError
+from adelta.errors import InvalidPropertyError, UnknownPropertyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -425,7 +425,7 @@ def validate(
             elif folded.startswith(CONSTRAINT_PREFIX):
                 name = CONSTRAINT_PREFIX + key[len(CONSTRAINT_PREFIX) :]
             elif not folded.startswith(_FREE_PREFIXES):
-                raise InvalidPropertyError(_unknown(key, [p.key for p in known.values()]))
+                raise UnknownPropertyError(_unknown(key, [p.key for p in known.values()]))
         if name in stored:
             raise InvalidPropertyError(f"the table property {name} is given twice; give it once")
         stored[name] = value

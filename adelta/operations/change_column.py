@@ -14,7 +14,7 @@ from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,
-    InvariantViolationError,
+    NullNotAllowedError,
     SchemaMismatchError,
 )
 from adelta.kernel.expressions.nodes import Cast, Column, IsNull, Not, disjunction
@@ -240,7 +240,7 @@ async def _with_nullability(
         condition = _no_null(schema, path)
         broken = await violations(table, configuration, files, condition)
         if broken:
-            raise InvariantViolationError(
+            raise NullNotAllowedError(
                 f"{broken} rows of {table.uri} have a null in column {shown(path)!r}, so it cannot "
                 "come to forbid them; correct them first"
             )

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta._dataclasses import dataclass
-from adelta.errors import AdeltaError, SchemaMismatchError
+from adelta.errors import AdeltaError, ColumnNotFoundError
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Column, Node
 from adelta.kernel.expressions.parse import parse_expression
@@ -126,7 +126,7 @@ def field_at(schema: StructType, path: tuple[str, ...]) -> StructField:
             break
         here = field.type
     if field is None:
-        raise SchemaMismatchError(f"the table has no column {'.'.join(path)!r}")
+        raise ColumnNotFoundError(f"the table has no column {'.'.join(path)!r}")
     return field
 
 

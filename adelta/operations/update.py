@@ -9,7 +9,7 @@ from adelta._arguments import check_text, checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidOptionError, SchemaMismatchError
+from adelta.errors import ColumnNotFoundError, InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.literals import literal_of
 from adelta.kernel.expressions.nodes import LiteralValue, Node
@@ -226,7 +226,7 @@ class Assignments:
         for name, node in wanted.items():
             path = column_path(name, schema)
             if path is None:
-                raise SchemaMismatchError(
+                raise ColumnNotFoundError(
                     f"the table has no column {name!r} to set; it has {', '.join(schema.names)}"
                 )
             if path[0] in numbered:

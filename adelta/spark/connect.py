@@ -11,6 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from adelta.spark.errors_in_text import recognise_remote_errors
 from adelta.spark.remote_tables import hook_tables, state_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def hook_writers(
 
     _sessions[spark] = formats, save
     if not _plain:
+        recognise_remote_errors()
         _plain.append(RemoteWriter.save)
         RemoteWriter.save = wraps(RemoteWriter.save)(_save)  # type: ignore[method-assign]
         hook_tables(remote_formats, lambda df, state: _sessions[df.sparkSession][1](df, state))

@@ -10,13 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from adelta.errors import (
-    HistoryRetainedError,
     InvalidOptionError,
-    InvalidUseError,
-    InvariantViolationError,
     TableNotFoundError,
     UnsupportedFeatureError,
-    VersionNotFoundError,
 )
 from adelta.operations.add_feature import add_feature
 from adelta.operations.delete import delete
@@ -31,7 +27,7 @@ from adelta.operations.vacuum import vacuum
 from adelta.spark.argument_types import check_session, check_type
 from adelta.spark.clones import Cloned
 from adelta.spark.converting import convert_in_place
-from adelta.spark.exceptions import WrongTypeError, known_as, raises_as_spark
+from adelta.spark.exceptions import WrongTypeError, known_as_of, raises_as_spark
 from adelta.spark.expressions import assignments, sql_text, unqualified
 from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
 from adelta.spark.identifiers import identifier_parts, path_named, quoted
@@ -63,13 +59,6 @@ if TYPE_CHECKING:
     from adelta.table import Table
 
 __all__ = ["DeltaTable"]
-
-_OF_DROPPED_FEATURES = {
-    HistoryRetainedError: "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST",
-    InvalidOptionError: "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT",
-    InvalidUseError: "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
-    UnsupportedFeatureError: "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
-}
 
 
 class DeltaTable(Cloned):
@@ -245,13 +234,12 @@ class DeltaTable(Cloned):
             InvariantViolationError: the table only takes appends.
             CommitConflictError: another commit came first and the work has to be done again.
         """
-        with known_as({InvariantViolationError: "DELTA_CANNOT_MODIFY_APPEND_ONLY"}):
-            try:
-                where = None if condition is None else self._condition(condition)
-            except NOT_ADELTAS as error:
-                done = self._by_spark("delete", condition, {}, error)
-                return self._affected(done.num_target_rows_deleted)
-            deleted = self._access.run(lambda table: delete(table, where))
+        try:
+            where = None if condition is None else self._condition(condition)
+        except NOT_ADELTAS as error:
+            done = self._by_spark("delete", condition, {}, error)
+            return self._affected(done.num_target_rows_deleted)
+        deleted = self._access.run(lambda table: delete(table, where))
         return self._affected(deleted.num_deleted_rows)
 
     @raises_as_spark
@@ -323,7 +311,7 @@ class DeltaTable(Cloned):
         hours = None if retentionHours is None else float(retentionHours)
         retention = None if hours is None else timedelta(hours=hours)
         enforced = checks_retention(self._spark)
-        with known_as({InvalidOptionError: "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"}):
+        with known_as_of("vacuum"):
             self._access.run(
                 lambda table: vacuum(table, retention=retention, enforce_retention=enforced)
             )
@@ -336,7 +324,7 @@ class DeltaTable(Cloned):
         Raises: as `adelta.restore` does.
         """
         check_type("version", version, int, "an int")
-        with known_as({VersionNotFoundError: "DELTA_CANNOT_RESTORE_TABLE_VERSION"}):
+        with known_as_of("restore"):
             done = self._access.run(lambda table: restore(table, version=version))
         return frame(self._spark, restore_answer(done))
 
@@ -348,7 +336,8 @@ class DeltaTable(Cloned):
         """
         check_type("timestamp", timestamp, str, "a string")
         moment = moment_in(timestamp, self._zone)
-        done = self._access.run(lambda table: restore(table, timestamp=moment))
+        with known_as_of("restore"):
+            done = self._access.run(lambda table: restore(table, timestamp=moment))
         return frame(self._spark, restore_answer(done))
 
     @raises_as_spark
@@ -412,7 +401,7 @@ class DeltaTable(Cloned):
                 it.
         """
         check_type("featureName", featureName, str, "a string")
-        with known_as({UnsupportedFeatureError: "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"}):
+        with known_as_of("add feature"):
             self._access.change(lambda table: add_feature(table, featureName))
 
     @raises_as_spark
@@ -428,7 +417,7 @@ class DeltaTable(Cloned):
         if truncateHistory is not None:
             check_type("truncateHistory", truncateHistory, bool, "a boolean")
         truncate = bool(truncateHistory)
-        with known_as(_OF_DROPPED_FEATURES):
+        with known_as_of("drop feature"):
             self._access.change(
                 lambda table: drop_feature(table, featureName, truncate_history=truncate)
             )

@@ -42,8 +42,10 @@ __all__ = [
     "RefusedRequest",
     "WrongTypeError",
     "as_spark_has_it",
-    "known_as",
+    "known_as_of",
+    "no_columns",
     "raises_as_spark",
+    "with_condition",
 ]
 
 P = ParamSpec("P")
@@ -107,24 +109,84 @@ _SPARKS: dict[type[e.AdeltaError], tuple[type[PySparkException], str | None]] = 
     e.CommitConflictError: (ConcurrentWriteException, "DELTA_CONCURRENT_WRITE"),
     e.TableNotFoundError: (AnalysisException, "DELTA_MISSING_DELTA_TABLE"),
     e.TableAlreadyExistsError: (AnalysisException, "DELTA_TABLE_ALREADY_EXISTS"),
-    e.VersionNotFoundError: (RefusedRequest, None),
+    e.VersionNotFoundError: (RefusedRequest, "DELTA_VERSION_NOT_FOUND"),
+    e.TimestampTooEarlyError: (
+        RefusedRequest,
+        "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION",
+    ),
+    e.TimestampOutOfRangeError: (RefusedRequest, "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"),
+    e.ChangeFeedDisabledError: (RefusedRequest, "DELTA_MISSING_CHANGE_DATA"),
+    e.ChangesNotAvailableError: (RefusedRequest, None),
+    e.MissingCommitError: (SparkRuntimeException, "DELTA_VERSIONS_NOT_CONTIGUOUS"),
+    e.MissingCheckpointPartError: (SparkRuntimeException, "DELTA_MISSING_PART_FILES"),
+    e.MissingDataFileError: (SparkRuntimeException, "DELTA_FILE_NOT_FOUND_DETAILED"),
+    e.InvalidTableError: (SparkRuntimeException, None),
+    e.UnreadableTableError: (AnalysisException, "DELTA_UNSUPPORTED_FEATURES_FOR_READ"),
+    e.UnwritableTableError: (AnalysisException, "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"),
     e.UnsupportedFeatureError: (AnalysisException, None),
+    e.ColumnNotFoundError: (AnalysisException, "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA"),
     e.SchemaMismatchError: (AnalysisException, None),
+    e.AmbiguousColumnError: (AnalysisException, "AMBIGUOUS_REFERENCE"),
+    e.UnresolvedColumnError: (AnalysisException, "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
     e.InvalidExpressionError: (AnalysisException, None),
+    e.UnknownPropertyError: (AnalysisException, "DELTA_UNKNOWN_CONFIGURATION"),
     e.InvalidPropertyError: (AnalysisException, None),
-    e.InvalidStatementError: (ParseException, None),
+    e.InvalidStatementError: (ParseException, "PARSE_SYNTAX_ERROR"),
     e.InvalidUseError: (RefusedRequest, None),
-    e.HistoryRetainedError: (RefusedRequest, None),
+    e.HistoryRetainedError: (RefusedRequest, "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST"),
     e.InvalidOptionError: (RefusedRequest, None),
-    e.InvariantViolationError: (SparkRuntimeException, None),
+    e.AppendOnlyError: (UnsupportedOperationException, "DELTA_CANNOT_MODIFY_APPEND_ONLY"),
+    e.NullNotAllowedError: (SparkRuntimeException, "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"),
+    e.RowsOutsideError: (AnalysisException, "DELTA_REPLACE_WHERE_MISMATCH"),
+    e.InvariantViolationError: (SparkRuntimeException, "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"),
     e.MultipleMatchesError: (
         UnsupportedOperationException,
         "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
     ),
 }
+"""delta-spark's class and condition of each error: those of the first that it is one of."""
+
+_OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError], str]] = {
+    "add constraint": {
+        e.InvariantViolationError: "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
+        e.InvalidOptionError: "DELTA_CONSTRAINT_ALREADY_EXISTS",
+    },
+    "add feature": {e.UnsupportedFeatureError: "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"},
+    "change column": {e.NullNotAllowedError: "DELTA_NEW_NOT_NULL_VIOLATION"},
+    "create": {
+        e.SchemaMismatchError: "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
+        e.TableNotFoundError: "DELTA_CANNOT_REPLACE_MISSING_TABLE",
+    },
+    "drop column": {e.InvalidUseError: "DELTA_UNSUPPORTED_DROP_COLUMN"},
+    "drop constraint": {e.InvalidOptionError: "DELTA_CONSTRAINT_DOES_NOT_EXIST"},
+    "drop feature": {
+        e.InvalidOptionError: "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT",
+        e.InvalidUseError: "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
+        e.UnsupportedFeatureError: "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
+    },
+    "order": {e.ColumnNotFoundError: "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"},
+    "rename column": {e.InvalidUseError: "DELTA_UNSUPPORTED_RENAME_COLUMN"},
+    "restore": {
+        e.TimestampTooEarlyError: "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER",
+        e.TimestampOutOfRangeError: "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER",
+        e.VersionNotFoundError: "DELTA_CANNOT_RESTORE_TABLE_VERSION",
+    },
+    "set location": {e.SchemaMismatchError: "DELTA_SET_LOCATION_SCHEMA_MISMATCH"},
+    "set properties": {e.UnsupportedFeatureError: "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"},
+    "travel": {e.InvalidOptionError: "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"},
+    "unset properties": {e.InvalidPropertyError: "DELTA_UNSET_NON_EXISTENT_PROPERTY"},
+    "vacuum": {e.InvalidOptionError: "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"},
+    "write": {e.SchemaMismatchError: "DELTA_METADATA_MISMATCH"},
+}
+"""What a condition is instead, where an error is of one of these actions."""
+
 _CONDITION = "condition_of_delta"
-_OF_FEATURES = ("DELTA_FEATURE_DROP_", "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG")
-"""How conditions begin that delta-spark has a class of its own for, which PySpark does not know."""
+_KINDS: dict[str, type[PySparkException]] = {
+    "DELTA_FEATURE_DROP_": UnknownException,  # of a class of Scala's that PySpark does not know
+    "DELTA_NEW_": AnalysisException,
+    "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG": UnknownException,
+}
+"""delta-spark's class of conditions that begin so, where it is not that of the error's."""
 _made: dict[tuple[type[e.AdeltaError], type[PySparkException]], type[e.AdeltaError]] = {}
 
 
@@ -152,8 +214,9 @@ def as_spark_has_it(error: e.AdeltaError) -> e.AdeltaError:
         return error
     spark_kind, condition = _SPARKS[known]
     condition = vars(error).get(_CONDITION, condition)
-    if condition is not None and condition.startswith(_OF_FEATURES):
-        spark_kind = UnknownException
+    for beginning, its_kind in _KINDS.items():
+        if condition is not None and condition.startswith(beginning):
+            spark_kind = its_kind
     if (kind, spark_kind) not in _made:
         members = {"__str__": _message, "__reduce__": _reduced, "__doc__": kind.__doc__}
         _made[kind, spark_kind] = type(kind.__name__, (kind, spark_kind), members)
@@ -167,16 +230,35 @@ def as_spark_has_it(error: e.AdeltaError) -> e.AdeltaError:
 
 
 @contextmanager
-def known_as(conditions: Mapping[type[e.AdeltaError], str]) -> Iterator[None]:
-    """Let errors of some kinds, where they leave the block, have conditions of delta-spark's."""
+def known_as_of(action: str) -> Iterator[None]:
+    """Let errors that leave the block have the conditions of this action's."""
     try:
         yield
     except e.AdeltaError as error:
-        for kind, condition in conditions.items():
-            if isinstance(error, kind):
-                setattr(error, _CONDITION, condition)
+        own: e.AdeltaError = vars(error).get("adeltas_own", error)
+        for kind, condition in _OF_ACTIONS[action].items():
+            if isinstance(own, kind) and _CONDITION not in vars(own):
+                with_condition(own, condition)
+                if own is not error:  # which Spark has had already
+                    raise as_spark_has_it(own) from error.__cause__
                 break
         raise
+
+
+def with_condition(error: e.AdeltaError, condition: str) -> e.AdeltaError:
+    """The error, which has this condition of delta-spark's, whatever others of its class have."""
+    vars(error)[_CONDITION] = condition
+    return error
+
+
+def no_columns(location: str) -> e.SchemaMismatchError:
+    """The error of a table that is to be known by a name, where none is and no columns are said."""
+    error = e.SchemaMismatchError(
+        f"there is no Delta table at {location}, and no columns to create one with; say which "
+        "columns it has"
+    )
+    with_condition(error, "DELTA_CREATE_EXTERNAL_TABLE_WITHOUT_SCHEMA")
+    return error
 
 
 def raises_as_spark(method: Callable[P, R]) -> Callable[P, R]:

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from adelta.errors import AdeltaError, CommitConflictError
+from adelta.errors import AdeltaError
 from adelta.spark.connect import hook_writers, plain_remote_save, remote_formats
 from adelta.spark.datasource import FORMAT, AsDeltaDataSource, DeltaDataSource
-from adelta.spark.exceptions import CONFLICTS, as_spark_has_it
+from adelta.spark.exceptions import CONFLICTS, as_spark_has_it, known_as_of
 from adelta.spark.frame_write import write_frame
 from adelta.spark.jar_settings import forget_catalog_of_jar
 from adelta.spark.java import ensure_java
@@ -154,30 +154,40 @@ def save(
 
     Raises:
         CommitConflictError: another commit came first; it is delta-spark's exception, too.
-        AnalysisException: Spark's wrapping of any other error of adelta, whose text it holds.
+        AdeltaError: any other, which is one of PySpark's, too.
+        AnalysisException: it holds the text of an error that PySpark has no class for.
     """
     spark = df.sparkSession
     ensure_registered(spark)
-    overwrite = told.mode == "Overwrite"
     try:
-        options = write_options(told, spark)
-        df = rebalanced(df, options)
-        if not is_remote():
-            asked = WriteOptions.parse(options)
-            asked = replace(asked, replaces=replaces, description=description)
-            write_frame(df, asked, overwrite=overwrite)
-    except CommitConflictError as error:
-        raise as_spark_has_it(error) from error.__cause__
+        with known_as_of("write"):
+            _written(df, told, replaces, description)
     except AdeltaError as error:
-        raise _as_spark_says(error) from error
-    if is_remote():
-        path = options.pop("path", "")
-        writer = df.write.format(FORMAT).options(**options)
-        plain_remote_save(writer.mode("overwrite" if overwrite else "append"), path)
+        raise _as_spark_says(error) from error.__cause__
     after_write(told, spark)
 
 
-def _as_spark_says(error: AdeltaError) -> AnalysisException:
+def _written(
+    df: DataFrame, told: WriteState, replaces: Replacing | None, description: str | None
+) -> None:
+    spark, overwrite = df.sparkSession, told.mode == "Overwrite"
+    options = write_options(told, spark)
+    df = rebalanced(df, options)
+    if not is_remote():
+        asked = WriteOptions.parse(options)
+        asked = replace(asked, replaces=replaces, description=description)
+        write_frame(df, asked, overwrite=overwrite)
+        return
+    path = options.pop("path", "")
+    writer = df.write.format(FORMAT).options(**options)
+    plain_remote_save(writer.mode("overwrite" if overwrite else "append"), path)
+
+
+def _as_spark_says(error: AdeltaError) -> Exception:
+    """The error as one of Spark's as well; or one of Spark's that holds its text."""
+    found = as_spark_has_it(error)
+    if isinstance(found, PySparkException):
+        return found
     return AnalysisException(f"{type(error).__name__}: {error}")
 
 

@@ -8,6 +8,7 @@ Delta tables: in the client, with names resolved by the session; queries inside 
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +21,7 @@ from adelta.kernel.schema.types import StructType
 from adelta.spark.arguments_in_text import with_arguments
 from adelta.spark.changes_in_text import views_of, with_changes
 from adelta.spark.converting import convert_in_place
-from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.exceptions import known_as_of, raises_as_spark
 from adelta.spark.identifiers import quoted
 from adelta.spark.remote_changes import run_change
 from adelta.spark.remote_statements import (
@@ -41,15 +42,24 @@ from adelta.sql.parse import begins_as, parse_change, parse_statement
 from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
 from adelta.sql.statements import (
+    AddConstraint,
     AlterTable,
+    ChangeColumn,
     ConvertToDelta,
     CreateClone,
     CreateTable,
     DescribeTable,
+    DropColumns,
+    DropConstraint,
     DropFeature,
     Insert,
     Merge,
+    Optimize,
     Query,
+    RenameColumn,
+    Restore,
+    SetProperties,
+    UnsetProperties,
     Vacuum,
 )
 from adelta.sync._portal import call
@@ -105,6 +115,24 @@ _VIEWS = (
 """How statements begin of which Spark keeps the text."""
 _KEEPS_QUERIES = (*_VIEWS, ("CACHE", "TABLE"), ("CACHE", "LAZY", "TABLE"))
 """How statements begin by which Spark keeps a query, or its rows."""
+
+
+_ACTIONS: dict[type[Any], str] = {
+    AddConstraint: "add constraint",
+    ChangeColumn: "change column",
+    CreateTable: "create",
+    DropColumns: "drop column",
+    DropConstraint: "drop constraint",
+    DropFeature: "drop feature",
+    Insert: "write",
+    Optimize: "order",
+    RenameColumn: "rename column",
+    Restore: "restore",
+    SetProperties: "set properties",
+    UnsetProperties: "unset properties",
+    Vacuum: "vacuum",
+}
+"""What statements do, as conditions of errors are told apart by."""
 
 
 @raises_as_spark
@@ -219,6 +247,19 @@ def _run(
     strict: bool,
 ) -> DataFrame | None:
     """What the statement answers; None where it is not about Delta tables, unless `strict`."""
+    said = statement.change if isinstance(statement, AlterTable) else statement
+    with known_as_of(_ACTIONS[type(said)]) if type(said) in _ACTIONS else nullcontext():
+        return _done(spark, statement, zone, changes, strict=strict)
+
+
+def _done(
+    spark: SparkSession,
+    statement: Statement,
+    zone: str,
+    changes: Mapping[str, DataFrame],
+    *,
+    strict: bool,
+) -> DataFrame | None:
     if isinstance(statement, Query):
         return run_query(spark, statement, zone, changes)
     if isinstance(statement, CreateTable):

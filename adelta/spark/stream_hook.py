@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from pyspark.sql.utils import is_remote
 
 from adelta.errors import InvalidOptionError
-from adelta.spark.exceptions import known_as, raises_as_spark
+from adelta.spark.exceptions import known_as_of, raises_as_spark
 from adelta.spark.native.jvm import FORMAT
 from adelta.spark.options import absolute_uri, with_session_storage
 from adelta.spark.path_travel import names_version
@@ -37,7 +37,6 @@ __all__ = ["hook_streams"]
 _OPTIONS, _LAYOUT = "_adelta_options", "_adelta_layout"
 _FOLDED_ZONE = "timezone"
 _PROPERTY, _OF_STORE = "delta.", "option."
-_TRAVELS = "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"
 _ACCEPTS = "spark.databricks.delta.streaming."
 _ACCEPTED = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
 _BOTH, _BOTH_OF = "allowSourceColumnRenameAndDrop", _ACCEPTED[:2]
@@ -154,7 +153,7 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
             _tell_zone(self)
             _tell_accepted(self)
             if names_version(_tell_storage(self, path)):
-                with known_as({InvalidOptionError: _TRAVELS}):
+                with known_as_of("travel"):
                     raise InvalidOptionError(
                         "a stream reads a table from a version on, not as it was at one: leave the "
                         "version out of the path, and say startingVersion or startingTimestamp"

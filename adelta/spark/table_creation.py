@@ -19,6 +19,7 @@ from adelta.errors import (
 from adelta.kernel.schema.names import without_field_metadata
 from adelta.operations.create import create_table, exists, new_table
 from adelta.operations.replace import replace_table
+from adelta.spark.exceptions import no_columns
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import path_named
 from adelta.spark.names.entry_points import managed_place
@@ -142,6 +143,8 @@ def _named(spark: SparkSession, wish: TableWish, name: str) -> NamedTable:
         location = absolute_uri(wish.location)
         snapshot = call(_snapshot_if_any, location, storage_of_session(spark, location))
         if snapshot is None:
+            if not wish.columns:
+                raise no_columns(location)
             _in_log(spark, wish, location, "create")
         else:
             call(_check_same, snapshot, wish)

@@ -19,7 +19,13 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidExpressionError, InvalidTableError, InvariantViolationError
+from adelta.errors import (
+    InvalidExpressionError,
+    InvalidTableError,
+    InvariantViolationError,
+    NullNotAllowedError,
+    RowsOutsideError,
+)
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Cast, Column, Comparison, columns_of
 from adelta.kernel.expressions.parse import parse_expression
@@ -59,6 +65,7 @@ class Check:
 
     what: str
     condition: Node
+    error: type[InvariantViolationError] = InvariantViolationError
 
     def apply(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Refuse `rows` where one of them does not satisfy the condition.
@@ -74,7 +81,7 @@ class Check:
         if pc.all(satisfied).as_py() is not False:
             return
         broken = pc.indices_nonzero(pc.invert(satisfied))
-        raise InvariantViolationError(
+        raise self.error(
             f"{self.what} is violated by {len(broken)} of {len(satisfied)} rows, the first with "
             f"{_shown(rows, self.condition, broken[0].as_py())}; correct these rows, or leave them "
             "out"
@@ -165,7 +172,8 @@ class RowRules:
         ]
         if where is not None:
             what = f"the condition {to_sql(where)} of this write"
-            checks.append(Check(what, bind_predicate(where, schema, zone=zone)))
+            condition = bind_predicate(where, schema, zone=zone)
+            checks.append(Check(what, condition, RowsOutsideError))
         generated = tuple((each.field, each.bound(schema)) for each in computed)
         shapes = tuple(f.name for f in schema if holds_shapes(f.type))
         texts = tuple(f.name for f in schema if f.name in partition_by and f.type in _MAY_BE_EMPTY)
@@ -217,7 +225,7 @@ class RowRules:
                 continue
             field = rows.schema.field(name)
             if not field.nullable:
-                raise InvariantViolationError(
+                raise NullNotAllowedError(
                     f"column {name!r} may not be null, and an empty value is null in a partition "
                     f"column; {pc.sum(empty)} rows hold one: correct these rows, or leave them out"
                 )
@@ -314,7 +322,7 @@ def _with_computed(
                 f"the generated column {field.name!r} cannot be computed: {error}"
             ) from error
         if not field.nullable and values.null_count:
-            raise InvariantViolationError(
+            raise NullNotAllowedError(
                 f"column {field.name!r} may not be null, and {to_sql(node)}, by which it is "
                 f"generated, is null for {values.null_count} of {len(values)} rows"
             )

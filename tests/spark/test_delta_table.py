@@ -31,6 +31,7 @@ from adelta.spark.exceptions import (
     DeltaConcurrentModificationException,
     as_spark_has_it,
 )
+from tests.spark.conditions import check_conditions
 
 
 @pytest.fixture
@@ -315,6 +316,7 @@ def test_errors_are_sparks_and_adeltas_at_once(spark, path, tmp_path):
         table.update(set={"nothing": "1"})
     with pytest.raises(IllegalArgumentException, match="limit is -1"):
         table.history(-1)
+    check_conditions(spark, str(tmp_path / "conditions"))
 
 
 WRONG_VALUES = [

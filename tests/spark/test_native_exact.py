@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import adelta.sync
+from adelta.errors import InvalidExpressionError
 
 NAN = float("nan")
 
@@ -117,7 +118,7 @@ def test_a_filter_that_only_spark_understands_is_refused_on_either_road(spark, t
     adelta.sync.write_table(tmp_path, pa.table({"id": [1]}))
     for native in ("true", "false"):
         reader = spark.read.format("adelta").option("nativeScan", native)
-        with pytest.raises(Exception, match="InvalidExpressionError"):
+        with pytest.raises(InvalidExpressionError):
             reader.option("where", "id = (SELECT max(1))").load(str(tmp_path)).collect()
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from adelta._arrow_values import array_of
-from adelta.errors import InvalidExpressionError
+from adelta.errors import InvalidExpressionError, UnresolvedColumnError
 from adelta.kernel.expressions.call_types import call_type
 from adelta.kernel.expressions.casts import can_cast, cast_values
 from adelta.kernel.expressions.coercion import (
@@ -182,7 +182,7 @@ class _Binder:
         where = f"field of {'.'.join(path[:depth])}" if depth else "column"
         listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
         meant = f"did you mean {' or '.join(near)}? " if near else ""
-        raise InvalidExpressionError(
+        raise UnresolvedColumnError(
             f"there is no {where} named {path[depth]!r}: {meant}there are {listed or 'none'}"
             + ("" if depth else "; a text is written in quotes of its own: '...'")
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adelta.errors import SchemaMismatchError
+from adelta.errors import ColumnNotFoundError, SchemaMismatchError
 from adelta.kernel.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def find_path(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...]:
                 field = here.field(step)
                 if field is None:
                     where = f"{shown(tuple(found))} has" if found else "the table has"
-                    raise SchemaMismatchError(
+                    raise ColumnNotFoundError(
                         f"there is no column {shown(path)!r}: {where} {', '.join(here.names)}"
                     )
                 found.append(field.name)
@@ -60,7 +60,7 @@ def find_path(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...]:
                 found.append("value")
                 here = value
             case _:
-                raise SchemaMismatchError(
+                raise ColumnNotFoundError(
                     f"there is no column {shown(path)!r}: {shown(tuple(found))} is of type {here}, "
                     f"which has no {step!r}"
                 )
@@ -189,7 +189,7 @@ def move_field(schema: StructType, path: tuple[str, ...], after: str | None) -> 
 def _place(struct: StructType, name: str) -> int:
     field = struct.field(name)
     if field is None:
-        raise SchemaMismatchError(
+        raise ColumnNotFoundError(
             f"there is no column {name!r} beside it to come after; there are "
             f"{', '.join(struct.names)}"
         )

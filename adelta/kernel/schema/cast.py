@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta._arrow_values import array_of, column_of
-from adelta.errors import InvariantViolationError, SchemaMismatchError
+from adelta.errors import InvariantViolationError, NullNotAllowedError, SchemaMismatchError
 from adelta.kernel.schema.arrow import (
     is_list,
     is_variant_field,
@@ -173,7 +173,7 @@ def _missing(field: _Field, rows: int, path: str) -> _Array:
 def _assign(values: _Array, field: _Field, path: str) -> _Array:
     """`values` in the type of `field`, which is known by `path` in messages."""
     if not field.nullable and values.null_count:
-        raise InvariantViolationError(
+        raise NullNotAllowedError(
             f"column {path!r} may not be null, and {values.null_count} of {len(values)} values "
             "given for it are null"
         )
@@ -304,7 +304,7 @@ def _assign_struct(values: Any, target: pa.DataType, path: str) -> list[_Array]:
             # A null struct has null fields, whatever they are declared to be.
             nulls = pc.sum(pc.and_(child.is_null(), values.is_valid())).as_py()
             if nulls:
-                raise InvariantViolationError(
+                raise NullNotAllowedError(
                     f"column {inner!r} may not be null, and {nulls} of {len(values)} values given "
                     "for it are null"
                 )

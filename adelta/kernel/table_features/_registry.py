@@ -9,7 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from adelta.errors import InvalidTableError, UnsupportedFeatureError
+from adelta.errors import (
+    InvalidTableError,
+    UnreadableTableError,
+    UnwritableTableError,
+)
 from adelta.kernel.actions.protocol import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, no_contradiction
 from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS
@@ -167,7 +171,7 @@ def check_readable(protocol: Protocol, metadata: Metadata, *, table: str = "the 
         if not feature.can_read and feature.needed_to_read(metadata):
             missing.add(feature.name)
     if protocol.min_reader_version > TABLE_FEATURES_READER or missing:
-        raise UnsupportedFeatureError(_sentence("read", protocol, missing, table))
+        raise UnreadableTableError(_sentence("read", protocol, missing, table))
 
 
 def check_writable(protocol: Protocol, metadata: Metadata, *, table: str = "the table") -> None:
@@ -186,7 +190,7 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str = "the 
         if not feature.can_write and feature.active(metadata):
             missing.add(feature.name)
     if protocol.min_writer_version > TABLE_FEATURES_WRITER or missing:
-        raise UnsupportedFeatureError(_sentence("written", protocol, missing, table))
+        raise UnwritableTableError(_sentence("written", protocol, missing, table))
 
 
 def _known(names: Iterable[str]) -> tuple[TableFeature, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import pyarrow as pa
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidExpressionError
+from adelta.errors import AmbiguousColumnError, InvalidExpressionError, UnresolvedColumnError
 from adelta.kernel.expressions.nodes import Column, children_of, columns_of, with_children
 from adelta.kernel.expressions.resolve import bind, bind_predicate
 from adelta.kernel.schema.types import StructField, StructType
@@ -142,7 +142,7 @@ class Sides:
             holder, rest = found[0]
             return Column((self._alias(holder), *rest))
         if found:
-            raise InvalidExpressionError(
+            raise AmbiguousColumnError(
                 f"{shown} is a column of both sides: write {self.target_alias}.{shown} or "
                 f"{self.source_alias}.{shown}"
             )
@@ -150,7 +150,7 @@ class Sides:
             f"the {side} has {', '.join(self._schema(side).names[:_SHOWN]) or 'none'}"
             for side in may_name
         )
-        raise InvalidExpressionError(f"there is no column named {shown!r}: {known}")
+        raise UnresolvedColumnError(f"there is no column named {shown!r}: {known}")
 
     def _within(self, side: str, path: tuple[str, ...]) -> tuple[str, ...] | None:
         """`path` in the columns of one side, if its first part is one; dots may be of a name."""

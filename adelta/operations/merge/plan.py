@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from adelta._arrow_values import array_of, empty_batch
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidOptionError, SchemaMismatchError
+from adelta.errors import ColumnNotFoundError, InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.nodes import Column, Literal, Node, Not, conjunction
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, type_of
@@ -399,7 +399,7 @@ class _Planner:
     def _path(self, name: str, clause: Clause) -> tuple[str, ...]:
         path = column_path(name, self._target, self._sides.target_alias)
         if path is None:
-            raise SchemaMismatchError(
+            raise ColumnNotFoundError(
                 f"{clause.shown} sets {name!r}, which the table does not have; it has "
                 f"{', '.join(self._target.names)}. A column of the source is added by "
                 'schema_mode="merge"'

@@ -12,7 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from adelta._dictionaries import TEXTS, numbered_columns, with_dictionaries
-from adelta.errors import InvalidOptionError, InvariantViolationError, SchemaMismatchError
+from adelta.errors import (
+    InvalidOptionError,
+    NullNotAllowedError,
+    SchemaMismatchError,
+)
 from adelta.parquet.footer.columns import ColumnTree
 from adelta.parquet.write.distinct_columns import distinct_columns
 from adelta.parquet.write.geospatial import with_shape_types
@@ -215,7 +219,7 @@ def _writing(path: str) -> Iterator[None]:
         raise
     except pa.ArrowInvalid as error:
         if "non-nullable" in str(error):
-            raise InvariantViolationError(
+            raise NullNotAllowedError(
                 f"{path}: a column that must not be null holds a null: {error}"
             ) from error
         raise SchemaMismatchError(f"{path}: Parquet cannot hold the data: {error}") from error

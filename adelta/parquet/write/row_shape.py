@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from adelta._dictionaries import TEXTS
-from adelta.errors import InvariantViolationError, SchemaMismatchError
+from adelta.errors import NullNotAllowedError, SchemaMismatchError
 
 __all__ = ["check_shape", "conform"]
 
@@ -49,7 +49,7 @@ def conform(path: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
     try:
         return table.cast(schema)
     except (pa.ArrowInvalid, ValueError) as error:
-        raise InvariantViolationError(
+        raise NullNotAllowedError(
             f"{path}: a column that must not be null holds a null: {error}"
         ) from error
 

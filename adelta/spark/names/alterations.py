@@ -22,6 +22,7 @@ from adelta.operations.change_column import ColumnChange
 from adelta.operations.cluster_by import cluster_by
 from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.set_properties import set_properties, unset_properties
+from adelta.spark.exceptions import known_as_of
 from adelta.spark.identifiers import quoted
 from adelta.table import open_table
 
@@ -56,7 +57,9 @@ async def alter(
             operation = _OPERATIONS.get(kind)
             if operation is None:
                 raise InvalidOptionError(f"a Delta table cannot be changed so: {kind}")
-            await operation(table, list(group), zone)
+            changed = list(group)
+            with known_as_of(_ACTIONS[changed[0]["kind"]]):
+                await operation(table, changed, zone)
 
 
 def _kind(change: _Change) -> str:
@@ -144,6 +147,23 @@ async def _drop_constraints(table: Table, changes: list[_Change], _zone: str) ->
 async def _cluster(table: Table, changes: list[_Change], _zone: str) -> None:
     await cluster_by(table, [quoted(path) for path in changes[-1]["columns"]])
 
+
+_ACTIONS = {
+    "add column": "change column",
+    "add constraint": "add constraint",
+    "change comment": "change column",
+    "change default": "change column",
+    "change nullability": "change column",
+    "change type": "change column",
+    "cluster by": "change column",
+    "drop column": "drop column",
+    "drop constraint": "drop constraint",
+    "move column": "change column",
+    "remove property": "unset properties",
+    "rename column": "rename column",
+    "set property": "set properties",
+}
+"""What changes do, as conditions of errors are told apart by."""
 
 _OPERATIONS: dict[str, Callable[[Table, list[_Change], str], Awaitable[None]]] = {
     "column": _alter_columns,

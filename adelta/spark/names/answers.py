@@ -10,7 +10,6 @@ from pyspark.errors import PySparkException
 
 from adelta.errors import (
     AdeltaError,
-    CommitConflictError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
@@ -41,10 +40,10 @@ class Answers:
             return _told("missing", error)
         except TableAlreadyExistsError as error:
             return _told("exists", error)
-        except CommitConflictError as error:
+        except AdeltaError as error:
             return _told("refused", error, remembered(error))
         except Exception as error:
-            if not isinstance(error, AdeltaError | PySparkException):
+            if not isinstance(error, PySparkException):
                 _log.warning("%s failed", name, exc_info=True)
             return _told("refused", error)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidUseError
 from adelta.operations.create import exists
+from adelta.spark.exceptions import known_as_of
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.names.alterations import alter
 from adelta.spark.names.answers import Answers
@@ -103,7 +104,8 @@ class CatalogAnswers(Answers):
 
     def answer_move(self, session: Any, path: str, other: str) -> None:
         """Look whether an entry for the table at a path can be one for that at another."""
-        call(check_alike, self._place(session, path), self._place(session, other))
+        with known_as_of("set location"):
+            call(check_alike, self._place(session, path), self._place(session, other))
 
     def _place(self, session: Any, path: str) -> tuple[str, dict[str, str]]:
         """Where a table is, and how the session opens its store."""

@@ -13,6 +13,7 @@ from adelta.errors import InvalidOptionError, SchemaMismatchError, TableNotFound
 from adelta.kernel.schema.json import type_to_json
 from adelta.operations.create import create_table
 from adelta.operations.replace import replace_table
+from adelta.spark.exceptions import known_as_of, no_columns
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import quoted
 from adelta.spark.names.answers import Answers
@@ -132,18 +133,17 @@ def create(definition: Definition, spark: SparkSession) -> None:
 
     Raises:
         TableAlreadyExistsError: the catalog is to have its own folder, and a table is in it.
-        SchemaMismatchError: the table that is there is another one.
-        TableNotFoundError: there are no columns to create it with.
+        SchemaMismatchError: the table that is there is another one; or there is none, and no
+            columns.
     """
     storage = storage_of_session(spark, definition.uri)
     there = None if definition.managed else call(_there, definition.uri, storage)
     if there is not None:
-        _check_same(definition, *there)
+        with known_as_of("create"):
+            _check_same(definition, *there)
         return
     if not definition.schema:
-        raise TableNotFoundError(
-            f"there is no Delta table at {definition.uri}, and no columns to create one with"
-        )
+        raise no_columns(definition.uri)
     call(_create, completed(definition, spark), storage)
 
 

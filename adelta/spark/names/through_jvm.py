@@ -13,9 +13,11 @@ from functools import wraps
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException, UnknownException
 from pyspark.errors.exceptions import captured
 
-from adelta.spark.exceptions import CONFLICTS, as_spark_has_it
+from adelta.spark.errors_in_text import error_in
+from adelta.spark.exceptions import CONFLICTS, DeltaConcurrentModificationException, as_spark_has_it
 from adelta.spark.native.java_exceptions import PACKAGE
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ __all__ = ["recognise_errors", "remembered"]
 
 _MOST = 100  # that are kept for those who ask: most are asked for at once
 _REFUSED = "adelta.spark.InPython$Refused"
+_OF_STREAM = "org.apache.spark.sql.streaming.StreamingQueryException"
 _DEEPEST = 10  # causes that are looked at
 
 _kept: OrderedDict[str, AdeltaError] = OrderedDict()
@@ -34,6 +37,8 @@ _lock = threading.Lock()
 
 def remembered(error: AdeltaError) -> str:
     """The word by which an error is known that comes back from the JVM."""
+    error.__context__ = error.__cause__ = None  # which hold what was at hand where it was raised
+    error.__traceback__ = None
     with _lock:
         token = str(next(_numbers))
         _kept[token] = error
@@ -57,6 +62,14 @@ def recognise_errors() -> None:
 
 
 def _recognised(error: Any) -> Exception | None:
+    found = _found(error)
+    of_stream = error is not None and error.getClass().getName() == _OF_STREAM
+    if of_stream and not isinstance(found, DeltaConcurrentModificationException):
+        return None
+    return found
+
+
+def _found(error: Any) -> Exception | None:
     for _ in range(_DEEPEST):
         if error is None:
             return None
@@ -67,6 +80,11 @@ def _recognised(error: Any) -> Exception | None:
             token = error.token()
             with _lock:
                 found = None if token is None else _kept.pop(token, None)
-            return None if found is None else as_spark_has_it(found)
+            known = None if found is None else as_spark_has_it(found)
+            has_class = isinstance(known, PySparkException)
+            return known if has_class and not isinstance(known, UnknownException) else None
+        told = error_in(error.getMessage() or "")
+        if told is not None:
+            return told
         error = error.getCause()
     return None

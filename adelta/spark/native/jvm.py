@@ -309,7 +309,7 @@ class _Planner:
         try:
             return self._plan(filters)
         except Exception as error:
-            return f"{type(error).__name__}: {error}"
+            return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
     class Java:
         implements = ("java.util.function.Function",)
