@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -49,6 +49,7 @@ from adelta.kernel.expressions.nodes import (
     Or,
     children_of,
     columns_of,
+    disjunction,
     walk,
     with_children,
 )
@@ -246,11 +247,37 @@ class _Binder:
                     return IsNull(other)
                 if is_atomic(other_type) or other_type == t.VOID:
                     return Literal(None, t.BOOLEAN)
+        if all(isinstance(kind, t.StructType) for kind in types):
+            return self._struct_comparison(node, parts, types)
         if t.DecimalType in map(type, types):
             decimals = [self._decimal(p, k) for p, k in zip(parts, types, strict=True)]
             if None not in decimals:  # of whatever scale, they are compared exactly as they are
                 return Comparison(node.op, *(made[0] for made in decimals if made is not None))
         return Comparison(node.op, *self._meet(node, parts, types))
+
+    def _struct_comparison(self, node: Comparison, parts: list[Node], types: list[Any]) -> Node:
+        """Whether two structs are equal: field by field, where two nulls are equal, too."""
+        left, right = types
+        columns = all(isinstance(part, Column) for part in parts)
+        if node.op not in ("=", "<=>", "!=") or not columns or len(left) != len(right):
+            self._misfit(node, f"{left} and {right} cannot be compared: compare their fields")
+        either: Node = disjunction(*map(IsNull, parts))
+        same: list[Node] = [Not(either)]
+        for pair in zip(left, right, strict=True):
+            fields: list[Node] = [
+                Column((*part.path, field.name))
+                for part, field in zip(parts, pair, strict=True)
+                if isinstance(part, Column)
+            ]
+            same.append(
+                self._comparison(Comparison("<=>", *fields), fields, [field.type for field in pair])
+            )
+        equal: Node = And(tuple(same))
+        if node.op == "<=>":
+            return disjunction(equal, And(tuple(map(IsNull, parts))))
+        unknown = Case(((either, Literal(None, t.BOOLEAN)),), Literal(False, t.BOOLEAN))
+        found = disjunction(equal, unknown)
+        return found if node.op == "=" else Not(found)
 
     def _in(self, node: In, parts: list[Node], types: list[t.DataType]) -> Node:
         operand, *options = self._meet(node, parts, types)

@@ -17,12 +17,19 @@ from adelta import _compute as pc
 from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.compute import evaluate
-from adelta.kernel.expressions.nodes import Comparison, conjunction, split_conjuncts
+from adelta.kernel.expressions.nodes import (
+    Case,
+    Comparison,
+    Literal,
+    Or,
+    conjunction,
+    split_conjuncts,
+)
 from adelta.kernel.expressions.resolve import type_of
 from adelta.kernel.schema.types import DecimalType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import DataType
@@ -57,13 +64,33 @@ def split_condition(condition: Node, sides: Sides) -> tuple[tuple[JoinKey, ...],
     """The keys of a bound condition, and what else has to be true."""
     keys: list[JoinKey] = []
     rest: list[Node] = []
-    for part in split_conjuncts(condition):
+    for part in _of_truth(condition):
         key = _key(part, sides)
         if key is None:
             rest.append(part)
         else:
             keys.append(key)
     return tuple(keys), conjunction(*rest)
+
+
+def _of_truth(condition: Node) -> Iterator[Node]:
+    """What all has to be true for the condition to be, without what never is."""
+    for part in split_conjuncts(condition):
+        operands = part.operands if isinstance(part, Or) else ()
+        may_be = [each for each in operands if not _is_never_true(each)]
+        if len(may_be) == 1:
+            yield from _of_truth(may_be[0])
+        else:
+            yield part
+
+
+def _is_never_true(node: Node) -> bool:
+    if isinstance(node, Case):
+        values = [value for _, value in node.branches]
+        return all(
+            map(_is_never_true, values if node.otherwise is None else [*values, node.otherwise])
+        )
+    return isinstance(node, Literal) and not node.value
 
 
 def _key(node: Node, sides: Sides) -> JoinKey | None:
