@@ -13,6 +13,7 @@ from pyspark.sql import types as s
 from pyspark.sql.utils import is_remote
 
 from adelta.errors import InvalidExpressionError, InvalidOptionError
+from adelta.kernel.expressions.lexer import tokenize
 from adelta.kernel.expressions.literals import literal_of
 from adelta.kernel.expressions.nodes import Column as ColumnNode
 from adelta.kernel.expressions.nodes import children_of, with_children
@@ -38,6 +39,7 @@ _OPERATORS = {
 }  # fmt: skip
 _BEFORE = {"not": "NOT", "!": "NOT", "negative": "-"}
 _BEHIND = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
+_OPENS, _CLOSES = ("(", "[", "CASE"), (")", "]", "END")
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -99,9 +101,37 @@ def conjuncts_of(rows: DataFrame, condition: Column) -> list[str]:
         if getattr(part, "_name", None) == "and":
             parts += part._args
             continue
+        if type(part).__name__ == "SQLExpression":
+            texts += _texts_of(part._expr)
+            continue
         with suppress(InvalidExpressionError):
             texts.append(_connect_sql(part))
     return texts
+
+
+def _texts_of(text: str) -> list[str]:
+    """The parts of a text that AND joins; the text itself where it is one."""
+    try:
+        tokens = tokenize(text)
+    except InvalidExpressionError:
+        return [text]
+    parts = list[str]()
+    begin = depth = between = 0
+    for token in tokens:
+        word = token.upper
+        depth += (word in _OPENS) - (word in _CLOSES)
+        if depth:
+            continue
+        if word in ("OR", "->"):  # which join more than AND does
+            return [text]
+        if word == "BETWEEN":
+            between += 1
+        elif word == "AND" and between:
+            between -= 1
+        elif word == "AND":
+            parts.append(text[begin : token.at])
+            begin = token.at + len(word)
+    return [*parts, text[begin:]]
 
 
 def assignments(argument: str, given: object) -> dict[str, Any]:

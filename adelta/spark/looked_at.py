@@ -28,26 +28,32 @@ __all__ = ["rows_looked_at"]
 
 
 def rows_looked_at(
-    rows: DataFrame, condition: Column, name: str, schema: StructType, zone: str
+    rows: DataFrame,
+    condition: Column,
+    name: str,
+    schema: StructType,
+    zone: str,
+    *,
+    alone: bool = False,
 ) -> Node | None:
     """What is true, over the columns of a table, of all rows that `condition` may be true of.
 
-    `rows` are those of the table, which is called `name`, or pairs of them and others. None is all
-    rows.
+    `rows` are those of the table, which is called `name`, `alone`; else pairs of them and others.
+    None is all rows.
     """
     parts = [
         part
         for text in conjuncts_of(rows, condition)
-        if (part := _of_table(text, name, schema, zone)) is not None
+        if (part := _of_table(text, name, schema, zone, alone=alone)) is not None
     ]
     return conjunction(*parts)
 
 
-def _of_table(text: str, name: str, schema: StructType, zone: str) -> Node | None:
+def _of_table(text: str, name: str, schema: StructType, zone: str, *, alone: bool) -> Node | None:
     """The part of a condition, where adelta computes it of rows of the table alone."""
     try:
         paths = list(_paths(parse_expression(text, zone=zone)))
-        if any(len(path) < 2 or path[0].lower() != name.lower() for path in paths):
+        if not alone and any(len(path) < 2 or path[0].lower() != name.lower() for path in paths):
             return None
         plain: Any = unqualified(text, schema, (name,), zone)
         return bind_predicate(parse_expression(plain, zone=zone), schema, zone=zone)

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import Column
 from pyspark.sql import functions as f
+from pyspark.sql.utils import is_remote
 
 from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.lexer import tokenize
+from adelta.kernel.expressions.sql import to_sql
 from adelta.spark.identifiers import quoted
 from adelta.spark.looked_at import rows_looked_at
 from adelta.spark.names.merging import merge_rows, rows_said
@@ -50,15 +53,19 @@ def change_by_spark(
         InvalidExpressionError: an expression is another value whenever it is computed.
     """
     version, schema = access.learn(version_of)
-    df = access.rows(version)
-    name = name or "target"
-    df = df.alias(name)
+    name, zone = name or "target", session_zone(access.spark)
+    df = access.rows(version).alias(name)
+    where = f.lit(True) if condition is None else _column(condition)
+    looked_at = rows_looked_at(df, where, name, schema, zone, alone=True)
+    if looked_at is not None and is_remote():  # where Spark tells a reader no conditions
+        df = access.rows(version, to_sql(looked_at)).alias(name)
+    if isinstance(condition, str) and "SELECT" in (each.upper for each in tokenize(condition)):
+        looked_at = None  # it may ask for other rows of the table
     computed = {
         f"v{index}": _column(value)
         for index, value in enumerate(values.values())
         if not _is_default(value)
     }
-    where = f.lit(True) if condition is None else _column(condition)
     try:
         keys = named_by(df, df, [*computed.values(), where])
         found = df.where(where).select(
@@ -77,8 +84,6 @@ def change_by_spark(
             for index, each in enumerate(values)
         ],
     }
-    zone = session_zone(access.spark)
-    looked_at = rows_looked_at(df, where, name, schema, zone)
     merge, to = rows_said(access.spark, verb, said, looked_at), access.to_change()
     return merge_rows(access.spark, to.uri, version, merge, found, to.storage_options, to.catalog)
 

@@ -72,9 +72,11 @@ class TableAccess:
         to = self.to_change()
         return on_cluster(self.spark, to.uri, operation, to.storage_options, to.catalog)
 
-    def rows(self, version: int | None = None) -> DataFrame:
-        """The rows of a version, by default of the latest one."""
+    def rows(self, version: int | None = None, where: str | None = None) -> DataFrame:
+        """The rows of a version, by default of the latest one; those for which `where` is true."""
         said = {} if version is None else {"versionAsOf": str(version)}
+        if where is not None:
+            said["where"] = where
         if self.in_catalog is None:
             return load(self.spark, {**prefixed(self.storage_options), "path": self.path, **said})
         return load(self.spark, {**options_in_catalog(self.spark, *self.in_catalog), **said})
