@@ -18,10 +18,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.utils import is_remote
 
-from adelta.errors import InvalidExpressionError
+from adelta.errors import AmbiguousColumnError, InvalidExpressionError
 from adelta.kernel.expressions.lexer import tokenize
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.native import jvm
+from adelta.spark.remote_columns import origins_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from adelta.kernel.expressions.lexer import Token
+    from adelta.spark.remote_columns import Origin
 
 __all__ = ["Side", "in_names_of", "sole_qualifier"]
 
@@ -77,6 +79,18 @@ class Side:
         """Whether there is such a column."""
         return column.lower() in self._times
 
+    def check_one(self, column: str) -> None:
+        """Refuse the name of two columns.
+
+        Raises:
+            AmbiguousColumnError: there are two.
+        """
+        if self._times[column.lower()] > 1:
+            raise AmbiguousColumnError(
+                f"{self.name}.{column} may be one or another column of the DataFrame that the rows "
+                "are of: name it by what was joined, or give one of them another name"
+            )
+
     def found(self, parts: _Name) -> _Name | None:
         """What a name of several parts means here; None where it means nothing, or two columns."""
         for length in range(min(_QUALIFIERS, len(parts) - 1), 0, -1):
@@ -94,13 +108,44 @@ class Side:
         if not is_remote():
             found = self._suffixes.get((*before, column.lower()), set())
             return next(iter(found)) if len(found) == 1 else None
-        if self.has(parts[0]) or self._times[column.lower()] > 1:  # a field of one, or two columns
+        if self.has(parts[0]):  # a field of one
             return None
+        if self._times[column.lower()] > 1:
+            return self._remote_column(
+                column, lambda each: (each.before or "").lower() == before[-1]
+            )
         try:
             _ = self._frame.select(f.col(quoted(parts[: length + 1]))).schema
         except AnalysisException:
             return None
         return column
+
+    def of_plan(self, parts: _Name, number: int) -> _Name:
+        """A column that the DataFrame of a plan of Spark Connect's gave.
+
+        Raises:
+            AmbiguousColumnError: it may be one or another.
+        """
+        if self._times[parts[0].lower()] < 2:
+            return self.called(parts)
+        column = self._remote_column(parts[0], lambda each: number in each.plans)
+        if column is None:
+            self.check_one(parts[0])
+            return self.called(parts)
+        return self.called((column, *parts[1:]))
+
+    def _remote_column(self, name: str, is_meant: Callable[[Origin], bool]) -> str | None:
+        """The one of several columns of a name that is meant; None where that is not known."""
+        found = [
+            column
+            for each, column in zip(self._origins, self.columns, strict=True)
+            if each.name.lower() == name.lower() and is_meant(each)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    @cached_property
+    def _origins(self) -> list[Origin]:
+        return origins_of(self._frame)
 
     @cached_property
     def _suffixes(self) -> dict[_Name, set[str]]:
@@ -155,6 +200,7 @@ def _named(sides: Sequence[Side], parts: _Name) -> _Name | None:
         return None
     for side in sides:
         if side.name is not None and parts[0].lower() == side.name.lower() and side.has(parts[1]):
+            side.check_one(parts[1])
             return None
     found = [name for side in sides if (name := side.found(parts)) is not None]
     return found[0] if len(found) == 1 else None
@@ -208,7 +254,9 @@ def _connects_in_names_of(sides: Sequence[Side], column: Column) -> Column:
                 return
             parts = identifier_parts(text)
             side = plans.get(expression._plan_id)
-            called = _named(sides, parts) if side is None else side.called(parts)
+            called = (
+                _named(sides, parts) if side is None else side.of_plan(parts, expression._plan_id)
+            )
             if called is not None:
                 expression._unparsed_identifier = quoted(called)
                 expression._plan_id = None

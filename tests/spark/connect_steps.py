@@ -20,6 +20,7 @@ import adelta.spark
 import adelta.sync
 from adelta.errors import InvalidExpressionError
 from adelta.spark import DeltaTable, IdentityGenerator
+from tests.spark.conditions import check_conditions
 
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
@@ -132,7 +133,10 @@ def step_statements_ask_what_only_spark_computes(spark, path):
     name = f"delta.`{path}`"
     text = f"DELETE FROM {name} AS t WHERE CASE WHEN odd(t.id) THEN t.id END > ?"
     assert sql(text, [3]) == [(1,)]
-    assert sql(f"DELETE FROM {name} WHERE id IN (SELECT id FROM some)") == [(1,)]
+    unread = Path(path, "part=1").rename(Path(path, "away"))
+    text = "part BETWEEN 0 AND 0 AND id IN (SELECT id FROM some) AND part < 1"
+    assert sql(f"DELETE FROM {name} WHERE {text}") == [(1,)]
+    unread.rename(Path(path, "part=1"))
     text = f"UPDATE {name} SET part = length(soundex(string(id))) + 3 + id, day = DEFAULT"
     text += " WHERE odd(id) OR id = 2"
     assert sql(text) == [(3,)]
@@ -229,6 +233,7 @@ def step_statements_are_run_on_tables_by_path(spark, path):
     source = f"(SELECT x, id FROM {table} UNION ALL SELECT 'new', 9) s"
     text = f"MERGE INTO {table} t USING {source} ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
     assert sql(text) == [(1, 0, 0, 1)]
+    check_conditions(spark, f"{path}-conditions")
     raises(AnalysisException, "Syntax error", lambda: sql(f"UPDATE  {table} SET x 1"))
     raises(AnalysisException, "end of the", lambda: sql(f"DESCRIBE HISTORY {table} LIMITED 1"))
     listed = f"SELECT 'file:{path}/gone.parquet' AS path, 1L AS length, false AS isDir,"
@@ -388,6 +393,13 @@ def step_columns_of_dataframes_say_which_side_they_are_of(spark, path):
         (3, 31),
         (9, 90),
     ]
+    other = spark.createDataFrame([(3, 7), (9, 8)], "id BIGINT, n INT")
+    both = rows.alias("a").join(other.alias("b"), f.col("a.id") == f.col("b.id"))
+    merge = table.merge(both, "target.id = a.id").whenMatchedUpdate(rows.id == 3, {"part": "b.n"})
+    assert merge.whenMatchedUpdate(other.id > 3, {"part": "a.part"}).execute().first()[1] == 2
+    named = both.alias("both")
+    raises(AnalysisException, "AMBIGUOUS", lambda: table.merge(named, "target.id = both.id"))
+    assert table.toDF().where("part > 1").select("part").orderBy("part").collect() == [(7,), (90,)]
     rows = (
         rows.alias("s").withColumn("n", f.col("s.id")).join(spark.range(9, 10).toDF("m").alias("b"))
     )
