@@ -46,6 +46,7 @@ def test_a_managed_table_lives_and_goes_with_its_entry(
         spark.sql(f"CREATE TABLE {db}.t (id INT) USING adelta")
     assert rows(spark.newSession().table(f"{db}.t")) == [(1, "a")]
     assert spark.catalog.getTable(f"{db}.t").tableType == "MANAGED"
+    spark.catalog.refreshTable(f"{db}.t")
     [(place,)] = (
         spark.sql(f"DESCRIBE EXTENDED {db}.t").where("col_name = 'Location'").select("data_type")
     ).collect()

@@ -2,7 +2,9 @@
 
 PySpark has no way to put a relation of one's own behind a format, and refuses some modes of writing
 before a data source is asked. So both methods are replaced, once in a process; they look at
-adelta's formats alone, in sessions of applications that were given to `hook`.
+adelta's formats alone, in sessions of applications that were given to `hook`. There
+`spark.catalog.refreshTable` says what it does by the statement of that name: Spark's method knows
+relations of its own alone.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrameReader, DataFrameWriter
+from pyspark.sql.catalog import Catalog
 
 from adelta._dataclasses import dataclass
 from adelta.spark.native import jvm
 from adelta.spark.options import with_session_storage
 from adelta.spark.planning import planning_files_of
 from adelta.spark.session_settings import session_zone
+from adelta.spark.sql_hook import plain_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +49,7 @@ class Hooks:
 _applications: WeakKeyDictionary[Any, Hooks] = WeakKeyDictionary()  # by SparkContext
 _spark_load = DataFrameReader.load
 _spark_save = DataFrameWriter.save
+_spark_refresh = Catalog.refreshTable
 
 
 def hook(spark: SparkSession, hooks: Hooks) -> None:
@@ -52,6 +57,7 @@ def hook(spark: SparkSession, hooks: Hooks) -> None:
     _applications[spark.sparkContext] = hooks
     DataFrameReader.load = _load  # type: ignore[method-assign]
     DataFrameWriter.save = _save  # type: ignore[method-assign]
+    Catalog.refreshTable = _refresh  # type: ignore[method-assign]
 
 
 def hooked_formats(spark: SparkSession) -> frozenset[str]:
@@ -125,6 +131,14 @@ def _save(
     if path is not None:
         state.options["path"] = path
     return hooks.save(self._df, state)
+
+
+@wraps(_spark_refresh)
+def _refresh(self: Catalog, tableName: str) -> None:
+    if _hooks_of(self._sparkSession) is None:
+        _spark_refresh(self, tableName)
+    else:
+        plain_sql(self._sparkSession, f"REFRESH TABLE {tableName}")
 
 
 def _hooks_of(spark: SparkSession) -> Hooks | None:
