@@ -35,6 +35,7 @@ __all__ = [
     "check_still_clustered",
     "clustered_by",
     "clustering_paths",
+    "end_clustering_if_lost",
     "keep_clustering",
 ]
 
@@ -102,18 +103,31 @@ async def check_still_clustered(tx: TransactionCore) -> None:
             statistics.
     """
     paths = await clustered_by(tx)
-    if not paths:
-        return
-    try:
-        still = clustering_columns(await tx.read_domain(CLUSTERING_DOMAIN), tx.metadata)
-    except InvalidTableError:
-        still = ()
-    if still != paths:
+    if paths and not await _has_still(tx, paths):
         raise InvalidUseError(
             f"the table is clustered by {', '.join(map(shown, paths))}, which would no longer be "
             "the columns that they are; cluster it by other ones first (cluster_by)"
         )
     check_statistics(TableConfiguration(tx.protocol, tx.metadata), paths)
+
+
+async def end_clustering_if_lost(tx: TransactionCore) -> None:
+    """Stage that the table is clustered by nothing, where staged metadata lack such a column."""
+    paths = await clustered_by(tx)
+    if not paths:
+        return
+    if await _has_still(tx, paths):
+        check_statistics(TableConfiguration(tx.protocol, tx.metadata), paths)
+    else:
+        tx.staging.set_domain(CLUSTERING_DOMAIN, clustering_configuration((), tx.metadata))
+
+
+async def _has_still(tx: TransactionCore, paths: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether the columns of the clustering are these in the metadata that are staged, too."""
+    try:
+        return clustering_columns(await tx.read_domain(CLUSTERING_DOMAIN), tx.metadata) == paths
+    except InvalidTableError:
+        return False
 
 
 async def keep_clustering(tx: TransactionCore, after: Metadata) -> None:

@@ -35,7 +35,11 @@ from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import identities_of
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.log.load import load_state
-from adelta.operations.clustering import check_clustered_as, check_still_clustered
+from adelta.operations.clustering import (
+    check_clustered_as,
+    check_still_clustered,
+    end_clustering_if_lost,
+)
 from adelta.operations.create import definition_parameters, new_table
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.matching import decided_by_partition
@@ -125,11 +129,13 @@ async def plan_write(
     *,
     zone: str = "UTC",
     catalog: CatalogClient | None = None,
+    assigns: bool = False,
 ) -> WriteJob:
     """The job that writes rows with the table's `columns`, which come as batches of `schema`.
 
     Times that name no zone are of `zone`, and so are dates and clocks: in a `replaceWhere`, and in
-    what the table computes or checks. `catalog` is as in `open_table`.
+    what the table computes or checks. `catalog` is as in `open_table`. Where columns are taken in,
+    rows with other types than the table's are refused, unless the job `assigns` them to these.
 
     Raises:
         TableAlreadyExistsError: there is a table, and that was to be an error.
@@ -185,7 +191,7 @@ async def plan_write(
             async with begin(table, TransactionRequest()) as tx:  # which only reads
                 await check_clustered_as(tx, request.cluster_by)
         if kind.schema_mode == "merge":
-            merge_schema(draft, columns)
+            merge_schema(draft, columns, assigns=assigns)
         configuration = TableConfiguration(draft.protocol, draft.metadata)
         configuration.check_writable(table.uri)
         request = _bound(request, configuration.schema, zone)
@@ -386,7 +392,8 @@ async def _extend(
             await stage_definition(tx, table.uri, job.replacement)
         if job.evolved is not None:
             tx.update_metadata(*job.evolved)
-            await check_still_clustered(tx)
+            overwrites = kind.schema_mode == "overwrite"
+            await (end_clustering_if_lost if overwrites else check_still_clustered)(tx)
         if kind.mode != "overwrite" or job.replacement is not None or await tx.is_applied():
             tx.stage_written(adds=files)
         elif kind.replace_where is not None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from adelta._chance import new_uuid
-from adelta.errors import SchemaMismatchError
+from adelta.errors import ColumnNotFoundError, SchemaMismatchError
 from adelta.kernel.partition import can_partition
 from adelta.kernel.schema.column_mapping import adopt_mapping
 from adelta.kernel.schema.evolution import merge_schemas
@@ -53,10 +53,11 @@ class MetadataStage(Protocol):
         ...
 
 
-def merge_schema(tx: MetadataStage, data: StructType) -> None:
+def merge_schema(tx: MetadataStage, data: StructType, *, assigns: bool = False) -> None:
     """Stage the columns and fields that the table lacks, behind those that it has.
 
-    A column becomes wider where the table allows it (`delta.enableTypeWidening`).
+    A column becomes wider where the table allows it (`delta.enableTypeWidening`). With `assigns`
+    values of other types are to be stored as the table's.
 
     Raises:
         SchemaMismatchError: a column has a type that the table's column cannot take.
@@ -68,6 +69,7 @@ def merge_schema(tx: MetadataStage, data: StructType) -> None:
         data,
         mapped=configuration.column_mapping_mode != "none",
         widening=configuration.uses(TYPE_WIDENING),
+        assigns=assigns,
     )
     if merged != configuration.schema:
         stage_metadata(tx, replace(tx.metadata, schema_string=schema_to_string(merged)))
@@ -136,7 +138,7 @@ def partition_names(schema: StructType, wanted: Sequence[str]) -> tuple[str, ...
     for name in wanted:
         field = schema.field(name)
         if field is None:
-            raise SchemaMismatchError(
+            raise ColumnNotFoundError(
                 f"there is no column {name!r} to partition by; the columns are "
                 f"{', '.join(schema.names)}"
             )

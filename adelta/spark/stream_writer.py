@@ -80,7 +80,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         self._job = None if _commits() else self._planned()
 
     def _planned(self) -> WriteJob:
-        return plan_job(self._options, self._schema, overwrite=self._overwrite)
+        return plan_job(self._options, self._schema, overwrite=self._overwrite, assigns=True)
 
     def write(  # type: ignore[override]  # as in PySpark's own class for Arrow
         self, iterator: Iterator[pa.RecordBatch]

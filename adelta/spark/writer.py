@@ -142,8 +142,12 @@ def _check_partitions_are_told(options: WriteOptions, job: WriteJob) -> None:
     )
 
 
-def plan_job(options: WriteOptions, schema: StructType, *, overwrite: bool) -> WriteJob:
+def plan_job(
+    options: WriteOptions, schema: StructType, *, overwrite: bool, assigns: bool = False
+) -> WriteJob:
     """The job that writes rows of `schema`, which replace the table's where `overwrite`.
+
+    With `assigns` their types may be others than the table's where they are taken in, too.
 
     Raises:
         AdeltaError: the table cannot take these rows; see `plan_write`.
@@ -158,6 +162,7 @@ def plan_job(options: WriteOptions, schema: StructType, *, overwrite: bool) -> W
             _stored_schema(schema),
             zone=options.time_zone,
             catalog=options.catalog,
+            assigns=assigns,
         )
 
     return call(plan)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema.geospatial import takes_shapes
 from adelta.kernel.schema.json import type_to_json
@@ -34,7 +35,12 @@ _WHOLE = (BYTE, SHORT, INTEGER, LONG)
 
 
 def merge_schemas(
-    current: StructType, data: StructType, *, mapped: bool = False, widening: bool = False
+    current: StructType,
+    data: StructType,
+    *,
+    mapped: bool = False,
+    widening: bool = False,
+    assigns: bool = False,
 ) -> StructType:
     """The schema of a table that takes in data of another schema, as ``mergeSchema`` has it.
 
@@ -42,6 +48,7 @@ def merge_schemas(
     are, and so do their order, their spelling and their metadata. Whole numbers that are narrower
     in the data fit as they are. `mapped` is whether the table maps its columns. With `widening` a
     column becomes as wide as the data's where that keeps its kind, and its metadata tells of it.
+    With `assigns` values of other types are to be stored as the table's, which keeps them.
 
     Example: ``a long`` and ``b string, A integer`` is ``a long, b string``.
 
@@ -49,13 +56,19 @@ def merge_schemas(
         SchemaMismatchError: a column has a type that the table's column cannot take, or a new name
             is not allowed.
     """
-    merged = _merge_structs(current, data, "", widening)
+    merged = _merge_structs(current, data, "", _Rules(widening, assigns))
     if merged != current:
         check_column_names(merged, mapped=mapped)
     return merged
 
 
-def _merge_structs(current: StructType, data: StructType, path: str, widening: bool) -> StructType:
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    widening: bool
+    assigns: bool
+
+
+def _merge_structs(current: StructType, data: StructType, path: str, rules: _Rules) -> StructType:
     incoming: dict[str, StructField] = {}
     for field in data:
         if field.name.lower() in incoming:
@@ -68,7 +81,7 @@ def _merge_structs(current: StructType, data: StructType, path: str, widening: b
     for field in current:
         other = incoming.pop(field.name.lower(), None)
         if other is not None:
-            merge = _Merge(widening)
+            merge = _Merge(rules)
             merged = merge.types(field.type, other.type, _join(path, field.name), ())
             metadata = field.metadata
             if merge.changes:
@@ -84,8 +97,8 @@ def _merge_structs(current: StructType, data: StructType, path: str, widening: b
 class _Merge:
     """The merge of one field's type, and the changes of type that its metadata has to tell of."""
 
-    def __init__(self, widening: bool) -> None:
-        self._widening = widening
+    def __init__(self, rules: _Rules) -> None:
+        self._rules = rules
         self.changes: list[dict[str, object]] = []
 
     def types(
@@ -94,7 +107,7 @@ class _Merge:
         """The merged type; `inside` are the steps from the field to here."""
         match current, data:
             case StructType(), StructType():
-                return _merge_structs(current, data, path, self._widening)
+                return _merge_structs(current, data, path, self._rules)
             case ArrayType(element), ArrayType(other):
                 merged = self.types(element, other, f"{path}.element", (*inside, "element"))
                 return replace(current, element_type=merged)
@@ -108,11 +121,13 @@ class _Merge:
             return current
         if current == VOID:
             return data
-        if self._widening and _keeps_kind(current, data) and can_widen(current, data):
+        if self._rules.widening and _keeps_kind(current, data) and can_widen(current, data):
             change = {"fromType": type_to_json(current), "toType": type_to_json(data)}
             self.changes.append({**change, "fieldPath": ".".join(inside)} if inside else change)
             return data
-        wider = not self._widening and _keeps_kind(current, data) and can_widen(current, data)
+        if self._rules.assigns:
+            return current
+        wider = not self._rules.widening and _keeps_kind(current, data) and can_widen(current, data)
         or_widen = ", or set delta.enableTypeWidening, by which it becomes as wide" if wider else ""
         raise SchemaMismatchError(
             f"column {path!r} is of type {current} in the table and {data} in the data; cast the "
