@@ -1,7 +1,7 @@
 """Makes one simulated run, or one after the other.
 
     python -m tests.simulation seed=7 writers=2 commits=5 ...   # prints its trace
-    python -m tests.simulation runs=100 commits=40              # that many seeds: many.py
+    python -m tests.simulation runs=100                         # that many seeds: many.py
     python -m tests.simulation total=1000000 jobs=8             # as many as make so many commits
     python -m tests.simulation exhaustive ...                   # every interleaving: exhaustive.py
     python -m tests.simulation hunt seconds=600                 # both, for so long: hunt.py

@@ -108,6 +108,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """A future whose place in sets is the same in every run."""
         return _Future(loop=self)
 
+    def get_debug(self) -> bool:
+        """It is none that looks after itself: each callback would ask for that."""
+        return False
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Have a callback run when its turn comes."""
+        made = asyncio.Handle(callback, args, self, context)
+        self._ready.append(made)
+        return made
+
+    call_soon_threadsafe = call_soon  # there are no other threads
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Have a callback run after so many seconds."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
     def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
         """Have a callback run at a time; of those of one moment the first one that came."""
         made = asyncio.TimerHandle(when, callback, args, self, context)
@@ -117,22 +133,25 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # ------------------------------------------------------------------------------ what is next
 
     def _run_once(self) -> None:
+        """Run one callback after the other, until the loop is told to stop."""
         ready = self._ready
-        if not ready and self.at_rest():
-            self._since = 0
-        elif not ready or (self._since > _BUSY and self._timers):
-            self._pass_time()
-        if not ready:
-            return
-        handle = ready.popleft() if len(ready) == 1 else self._drawn()
-        if not handle._cancelled:
-            if self.may_run(handle._context):
-                self.steps += 1
-                self._since += 1
-                handle._run()
-            else:
-                self._left.append(handle)
-        del handle
+        while True:
+            if not ready and self.at_rest():
+                self._since = 0
+            elif not ready or (self._since > _BUSY and self._timers):
+                self._pass_time()
+            if ready:
+                handle = ready.popleft() if len(ready) == 1 else self._drawn()
+                if not handle._cancelled:
+                    if self.may_run(handle._context):
+                        self.steps += 1
+                        self._since += 1
+                        handle._run()
+                    else:
+                        self._left.append(handle)
+                del handle
+            if self._stopping:
+                return
 
     def resume(self) -> None:
         """Have what was not run, since it might not, run after all."""
@@ -172,9 +191,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _timer_handle_cancelled(self, handle: Any) -> None:
         """Cancelled timers are passed over when their time comes."""
-
-    def _write_to_self(self) -> None:
-        """Nobody else is there who could wake the loop."""
 
     def _process_events(self, event_list: object) -> None:
         raise AssertionError(event_list)

@@ -1,13 +1,14 @@
 """Makes simulated runs of one seed after the other, in several processes at once.
 
-    python -m tests.simulation runs=100 commits=40           # that many seeds, from 0 on
+    python -m tests.simulation runs=100                      # that many seeds, from 0 on
     python -m tests.simulation total=1000000 jobs=8          # as many as make so many commits
     python -m tests.simulation total=400000 first=31000      # the rest of them, from that seed on
 
-Every other run is a busy one, of small commits. `first` is the first seed, `commits` how many each
-writer makes, and `jobs` how many processes make runs at once. Now and then it says how far it is,
-and with what seed a run that is broken off goes on. Of the runs it shrinks the one that failed
-first, prints the command that makes that one again, and ends with status 1.
+The runs are those of `Plan.nth`, of all operations and of many small commits. `first` is the first
+seed, `commits` how many a writer makes at least, and `jobs` how many processes make runs at once.
+Now and then it says how far it is, and with what seed a run that is broken off goes on. Of the runs
+it shrinks the one that failed first, prints the command that makes that one again, and ends with
+status 1.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def many(given: dict[str, str]) -> int:
     seeds: Iterable[int] = itertools.count(first)
     if total is None:
         seeds = range(first, first + int(given["runs"]))
-    commits = int(given.get("commits", "40"))
+    commits = int(given.get("commits", "10"))
     attempt = partial(_tried, commits=commits, overwriting="overwriting" in given)
     made, runs, began = 0, 0, time.monotonic()
 
@@ -61,9 +62,9 @@ def many(given: dict[str, str]) -> int:
 
 
 def _tried(seed: int, commits: int, *, overwriting: bool) -> tuple[Plan, int, list[str]]:
-    plan = Plan.drawn(seed, commits, overwriting=overwriting)
-    if seed % 2 and not overwriting:
-        plan = Plan.busy(seed, commits)
+    plan = Plan.nth(seed, commits)
+    if overwriting:
+        plan = Plan.drawn(seed, commits, overwriting=True)
     ran = run(plan)
     return plan, ran.commits, ran.wrong
 

@@ -16,6 +16,8 @@ __all__ = ["EXCLUDES", "Plan"]
 
 EXCLUDES = ("store", "store", "dynamodb", "catalog", "owner", "owner-dynamodb")
 _SMALL = (*("append",) * 6, "import", "note")
+_SMALLEST = (*("mark",) * 14, "append", "note")
+_FEW_FAULTS = 10
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,31 @@ class Plan:
             tasks=draw.randint(2, 5),
             reads=2,
         )
+
+    @classmethod
+    def light(cls, seed: int, commits: int = 40) -> Plan:
+        """A busy run most of whose commits have no rows, so that there can be the more of them.
+
+        Its requests fail less often: a log that is long has to be read without a failure. Nor are
+        there checkpoints for a few commits each.
+        """
+        drawn = cls.busy(seed, commits)
+        faults = min(drawn.faults, _FEW_FAULTS)
+        return replace(drawn, kinds=_SMALLEST, faults=faults, checkpoint_every=10)
+
+    @classmethod
+    def nth(cls, seed: int, commits: int = 10) -> Plan:
+        """The run of a seed of many: of four one has all operations, one is busy, two are light.
+
+        A writer makes so many `commits` where there are all operations, else 2 or 4 times as many.
+        """
+        match seed % 4:
+            case 0:
+                return cls.drawn(seed, commits)
+            case 1:
+                return cls.busy(seed, 2 * commits)
+            case _:
+                return cls.light(seed, 4 * commits)
 
     def smaller(self) -> Iterator[Plan]:
         """Plans with less in them, those that leave out most first."""

@@ -163,7 +163,7 @@ class Held:
         """What stands for the state that the world is in."""
         told = hashlib.blake2b(digest_size=16)
         for path in sorted(self.bucket.objects):
-            told.update(f"{path} {self.bucket.objects[path].etag}\n".encode())
+            told.update(f"{path} {self.bucket.objects[path].meta.etag}\n".encode())
         for name in sorted(self.past):
             told.update(name.encode() + self.past[name])
         return told.digest()

@@ -151,7 +151,7 @@ class _Checks:
         commits = {
             path: it for path, it in scene.bucket.objects.items() if _version(path) is not None
         }
-        key = (tuple(it.etag for it in commits.values()), tuple(scene.expected.items()))
+        key = (tuple(it.meta.etag for it in commits.values()), tuple(scene.expected.items()))
         if key not in self.done:
             self.done.add(key)
             self.waiting.append((dict(scene.bucket.objects), dict(scene.expected), scene.shown()))

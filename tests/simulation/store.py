@@ -79,11 +79,10 @@ class Direct:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object: its bytes, when it was put, and the tag of its content."""
+    """An object: its bytes, and what there is to say of it."""
 
     data: bytes
-    modified_ms: int
-    etag: str
+    meta: ObjectMeta
 
 
 @dataclass
@@ -113,9 +112,10 @@ class Bucket:
         if path not in self.objects:
             self._keys.insert(bisect_left(self._keys, path), path)
         etag = hashlib.blake2b(data, digest_size=8).hexdigest()
-        self.objects[path] = Stored(data, self.world.now_ms(), etag)
+        meta = ObjectMeta(path, len(data), self.world.now_ms(), etag)
+        self.objects[path] = Stored(data, meta)
         self.on_change(path, data)
-        return self.meta(path)
+        return meta
 
     def create(self, path: str, data: bytes) -> ObjectMeta:
         """Create it, and where the store has conditional puts, do not replace it."""
@@ -131,8 +131,7 @@ class Bucket:
 
     def meta(self, path: str) -> ObjectMeta:
         """What there is to say of it. Raises: ObjectNotFoundError."""
-        found = self.find(path)
-        return ObjectMeta(path, len(found.data), found.modified_ms, found.etag)
+        return self.find(path).meta
 
     def page(self, prefix: str, after: str, *, recursive: bool) -> list[ObjectMeta]:
         """The first objects below a prefix and behind a path."""
@@ -142,7 +141,7 @@ class Bucket:
             if not key.startswith(prefix) or len(page) == PAGE:
                 break
             if key > after and (recursive or "/" not in key[len(prefix) :]):
-                page.append(self.meta(key))
+                page.append(self.objects[key].meta)
         return page
 
 
@@ -197,7 +196,7 @@ class SimulatedStore(ObjectStore):
     async def _pinned(self, path: str) -> bytes:
         found = await self._ask("get", path, self.bucket.find)
         if (pin := current_pin()) is not None:
-            pin.saw(f"{self._uri}/{path}", found.etag)
+            pin.saw(f"{self._uri}/{path}", found.meta.etag)
         return found.data
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:

@@ -3,7 +3,7 @@
 What is checked of a history of one table:
 
 * the rows and the property of every version are those of the operations of the log up to it,
-  applied one after the other to a model;
+  applied one after the other to a model, and the last one knows all transactions of applications;
 * every operation that was acknowledged is in the log at the version that its writer was told, one
   that was refused is not there, none is there twice, and none that nobody has begun;
 * what readers read meanwhile is what the version they name ought to be;
@@ -96,7 +96,8 @@ async def checked(table: Table, history: History, *, scans: bool = True) -> Chec
 
 async def _compare(table: Table, history: History, made: Checked, *, scans: bool) -> None:
     state = await load_state(table.store, version=0)
-    last = (await table.snapshot()).version
+    newest = await table.snapshot()
+    last = newest.version
     model, live, found = Model(), LiveRows(table.store), made.found
     logged: dict[str, int] = {}
     stamped = 0
@@ -137,6 +138,9 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
                 found.append(f"version {version} has other files when it is read cold")
             if await read_digest(table, version) != model.digest():
                 found.append(f"a scan of version {version} reads something else")
+    for name, number in model.marked.items():
+        if await newest.application_version(name) != number:
+            found.append(f"version {last} does not know the transaction {number} of {name}")
     live.end(last)
     made.spans = live.spans
     found += _outcomes(history, logged)

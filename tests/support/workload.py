@@ -17,7 +17,7 @@ import json
 import random
 import sys
 import threading
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -87,7 +87,8 @@ class Operation:
     the values of rows with `ids` and inserts those that are not there; ``restore`` goes back to the
     version that is the one of `ids`; ``column`` adds a column, which stays empty, and ``feature``
     sets properties that ask for features; ``import`` appends all of `ids` but the first, which is
-    the number of its `txn`: no number is imported twice. `by_hand` it is staged in a transaction,
+    the number of its `txn`: no number is imported twice; ``mark`` has no rows, only a `txn` of its
+    own. `by_hand` it is staged in a transaction,
     file by file; else it is done by adelta's own operation, where there is one.
     """
 
@@ -112,7 +113,7 @@ class Operation:
 
     def text(self) -> str:
         """For the log."""
-        return json.dumps(asdict(self))
+        return json.dumps(vars(self))
 
 
 class Model:
@@ -126,6 +127,7 @@ class Model:
         self.total = 0  # the weights of all rows
         self.note: str | None = None
         self.imported = -1
+        self.marked: dict[str, int] = {}
         self.columns: tuple[str, ...] = tuple(SCHEMA.names)
         self.asked: Mapping[str, str] = {}  # properties that a feature was asked for by
         self._version = 0
@@ -167,6 +169,8 @@ class Model:
                 self._put("n", {**self.rows.get("n", {}), ids[0]: len(rows)})
             case "note":
                 self.note = operation.name
+            case "mark":
+                self.marked[operation.name] = ids[0]
             case "merge":
                 self._put(p, {**rows, **{i: rows[i] + 1 if i in rows else 0 for i in ids}})
             case "restore":
@@ -215,7 +219,7 @@ async def perform(table: Table, operation: Operation) -> int | None:
         return metrics.version
     if operation.kind in ("merge", "restore", "column", "feature", "import"):
         return await _perform_more(table, operation)
-    if not operation.by_hand and operation.kind != "count":
+    if not operation.by_hand and operation.kind not in ("count", "mark"):
         return await _perform(table, operation)
     async with table.transaction(operation.kind, user_metadata=operation.text()) as tx:
         await _stage(table, tx, operation)
@@ -277,6 +281,9 @@ async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
     if operation.kind == "append":
         await tx.append(_table(new))
         return
+    if operation.kind == "mark":
+        tx.set_transaction(operation.name, operation.ids[0])
+        return
     where = f"p = '{operation.p}'"
     files = await tx.read(where)
     if operation.kind == "overwrite":
@@ -299,9 +306,9 @@ async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
 
 
 def _table(rows: list[Row]) -> pa.Table:
-    return pa.Table.from_pylist(
-        [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA
-    )
+    columns = zip(*rows, strict=True)
+    made = [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)]
+    return pa.Table.from_arrays(made, schema=SCHEMA)
 
 
 class Worker:
