@@ -2,8 +2,8 @@
 
 It begins once nothing has come for a moment, or much waits, or somebody waits for it: to make files
 takes a system longer than to read them, and whoever scans many small ones would wait with it. What
-comes faster than the disk takes it is left out: a miss later, and no wait now. A forked child has a
-thread of its own.
+comes faster than the disk takes it is left out: a miss later, and no wait now; but inside
+`keeping_all` readers wait. A forked child has a thread of its own.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ import os
 import queue
 import threading
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from adelta._locks import ForkSafeLock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from adelta.storage.cache_file import Extent
     from adelta.storage.disk_cache import DiskCache
 
-__all__ = ["later", "written"]
+__all__ = ["is_behind", "keeping_all", "later", "written"]
 
 _log = logging.getLogger("adelta.storage")
 
@@ -46,7 +49,7 @@ class _Writer:
 
     def add(self, cache: DiskCache, entry: str, extent: Extent, data: memoryview) -> None:
         with self._lock:
-            if self.waiting + len(data) > _MOST_WAITING:
+            if self.waiting + len(data) > _MOST_WAITING and not _keeps_all:
                 return
             self.waiting += len(data)
             self.entries[entry] += 1
@@ -99,6 +102,23 @@ class _Writer:
 
 _making = ForkSafeLock()
 _writer: _Writer | None = None
+_keeps_all = False
+
+
+@contextmanager
+def keeping_all() -> Iterator[None]:
+    """Inside, nothing is left out: who reads is to wait for `written` where `is_behind`."""
+    global _keeps_all
+    before, _keeps_all = _keeps_all, True
+    try:
+        yield
+    finally:
+        _keeps_all = before
+
+
+def is_behind() -> bool:
+    """Whether who reads is to wait, so that memory holds what is still to be written."""
+    return _keeps_all and _writer is not None and _writer.waiting > _MUCH
 
 
 def later(cache: DiskCache, entry: str, extent: Extent, data: memoryview) -> None:

@@ -29,7 +29,7 @@ from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
 from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
 from adelta._memory import lasting_pool
-from adelta.storage._cache_writer import later, written
+from adelta.storage._cache_writer import is_behind, later, written
 from adelta.storage.cache_file import Extent, tag_of
 from adelta.storage.coalesce import LARGEST_FETCH, plan_fetches
 from adelta.storage.disk_cache import CacheFigures, DiskCache
@@ -307,6 +307,8 @@ class CachingStore(ForwardingStore):
             ObjectChangedError: the cache has answered with another version inside `pin`.
         """
         held = self._held_to(pin, path)
+        if is_behind():
+            await in_io_thread(written)
         with pinned(pin):
             came = await ask()
         etag = pin.etag(self.inner.pin_address(path))

@@ -42,6 +42,8 @@ def test_rows_that_were_read_ahead_are_read_without_requests(
     assert main(["cache", "warm", str(tmp_path)]) == 2
     assert "is near" in capsys.readouterr().err
 
+    monkeypatch.setattr("adelta.storage._cache_writer._MOST_WAITING", 1)  # it waits for the disk
+    monkeypatch.setattr("adelta.storage._cache_writer._MUCH", 0)
     warmed = said("warm", gcs_location.uri, *given, "--where", "day = 'a'")
     assert warmed["rows"] == 1000
     again = said("warm", gcs_location.uri, *given, "--where", "day = 'a'")

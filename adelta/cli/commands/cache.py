@@ -15,6 +15,7 @@ from adelta.console.progress_bar import progress_bar
 from adelta.console.render import camel_case, size
 from adelta.errors import InvalidOptionError
 from adelta.progress import Meter
+from adelta.storage._cache_writer import keeping_all
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.providers import provider_of
 from adelta.storage.resolve import cache_of
@@ -98,7 +99,7 @@ async def _warm(arguments: argparse.Namespace, output: Output) -> None:
         raise InvalidOptionError(f"{arguments.uri} is near: nothing of it is kept in the cache")
     rows = 0
     before = (await in_io_thread(cache.status)).figures
-    with progress_bar() as bar:
+    with progress_bar() as bar, keeping_all():
         async with open_table(arguments) as table:
             snapshot = await open_snapshot(table, arguments)
             scan = snapshot.scan(columns=arguments.columns, where=arguments.where)
