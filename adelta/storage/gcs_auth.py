@@ -24,6 +24,18 @@ __all__ = ["google_tokens"]
 
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _NEVER = float("inf")
+_TEXTS = (
+    "type",
+    "client_email",
+    "client_id",
+    "client_secret",
+    "private_key",
+    "refresh_token",
+    "audience",
+    "token_uri",
+    "token_url",
+    "subject_token_type",
+)
 _OF_AWS = "urn:ietf:params:aws:token-type:aws4_request"
 
 
@@ -62,7 +74,7 @@ class _Fetch:
                 self._credentials, self._source = _credentials(self._options, self._request)
                 self._process = os.getpid()
             self._credentials.refresh(self._request)
-        except (failures, OSError, ValueError, LookupError) as error:
+        except (failures, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             reason, passes = str(error), _passes(error)
         else:
             expiry = self._credentials.expiry  # in UTC, and does not say so
@@ -93,15 +105,13 @@ def _credentials(options: GcsOptions, request: Any) -> tuple[Any, str]:
     google_auth: Any = import_module("google.auth")
     accounts: Any = import_module("google.oauth2.service_account").Credentials
     if options.service_account_key is not None:
-        try:
-            info = json.loads(options.service_account_key)
-        except ValueError:
-            raise ValueError("google_service_account_key is no JSON") from None
-        made = accounts.from_service_account_info(info, scopes=[_SCOPE])
-        return made, "the storage option google_service_account_key"
+        source = "the storage option google_service_account_key"
+        info = _parsed(options.service_account_key, source)
+        return accounts.from_service_account_info(info, scopes=[_SCOPE]), source
     file = options.service_account_file
     if file is not None:
-        made = accounts.from_service_account_file(file, scopes=[_SCOPE])
+        info = _parsed(Path(file).read_text(encoding="utf-8"), file)
+        made = accounts.from_service_account_info(info, scopes=[_SCOPE])
         return made, f"the service account in {file}"
     if options.credentials_file is not None:
         found = _from_file(google_auth, options.credentials_file, request)
@@ -112,7 +122,7 @@ def _credentials(options: GcsOptions, request: Any) -> tuple[Any, str]:
 
 def _from_file(google_auth: Any, file: str, request: Any) -> Any:
     """Credentials of any kind, by their file."""
-    info = json.loads(Path(file).read_text(encoding="utf-8"))
+    info = _parsed(Path(file).read_text(encoding="utf-8"), file)
     if info.get("type") == "external_account":  # of which google-auth would ask Google the project
         if info.get("subject_token_type") == _OF_AWS:
             kind = "aws"
@@ -123,6 +133,20 @@ def _from_file(google_auth: Any, file: str, request: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # whoever gives a file trusts it
         return google_auth.load_credentials_from_file(file, scopes=[_SCOPE], request=request)[0]
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    """The credentials in a text. Raises: ValueError, which quotes nothing of it."""
+    try:
+        info = json.loads(text)
+    except ValueError:
+        info = None
+    if not isinstance(info, dict):
+        raise ValueError(f"{source} is no JSON with credentials")
+    for name in _TEXTS:
+        if not isinstance(info.get(name, ""), str):
+            raise ValueError(f"{name} is no text in {source}")
+    return info
 
 
 def _transport(options: GcsOptions) -> Any:

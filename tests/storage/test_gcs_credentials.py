@@ -233,6 +233,13 @@ async def test_no_credentials_anywhere_is_said_with_what_to_do(
     with pytest.raises(PermissionDeniedError, match="is no JSON") as refused:
         await stores(google_service_account_key="SECRET").get("x")
     assert "SECRET" not in str(refused.value)
+    odd = {**account(tokens, ""), "private_key": ["-----BEGIN PRIVATE KEY-----", "SECRET"]}
+    for text in ("[]", "null", json.dumps(odd), '{"type": "impersonated_service_account"}'):
+        (tmp_path / "odd").write_text(text)
+        for name in ("service_account", "application_credentials"):
+            with pytest.raises(PermissionDeniedError, match="cannot be resolved") as refused:
+                await stores(**{f"google_{name}": str(tmp_path / "odd")}).get("x")
+            assert "SECRET" not in str(refused.value)
     assert tokens.asked == []
 
 
