@@ -457,6 +457,8 @@ class TransactionLife:
         staged = as_options_say(self._staging.frozen(), commits, self.now_ms)
         await check_changes(staged, self.configuration, self.root)
         read = self._staging.read
+        if not engine_info.cache_info().currsize:
+            await in_thread(engine_info)  # the first call reads files
         self._submission = Submission(
             self.store,
             self._base,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
+import sys
+import threading
 from dataclasses import replace
 
 import orjson
@@ -25,6 +28,7 @@ from adelta.kernel.log_path import commit_path
 from adelta.operations import write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table, begin
+from adelta.write.spec import engine_info
 from adelta.write.transaction_request import TransactionRequest
 from tests.support.created import create_in
 from tests.support.stores import Request, WrappedStore
@@ -267,3 +271,26 @@ async def test_a_commit_that_is_refused_is_put_once() -> None:
     with pytest.raises(PermissionDeniedError):
         await write_table(table, ROWS)
     assert store.puts == 1
+
+
+async def test_the_loop_does_not_wait_while_the_engines_version_is_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = await table_in(MemoryStore())
+    asked: list[threading.Thread] = []
+
+    def version(name: str) -> str:
+        asked.append(threading.current_thread())
+        return "1"
+
+    engine_info.cache_clear()
+    monkeypatch.delitem(sys.modules, "adelta._version", raising=False)
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    try:
+        async with begin(table, TransactionRequest()) as core:
+            await core.write(ROWS)
+    finally:
+        engine_info.cache_clear()
+        sys.modules.pop("adelta._version", None)
+    assert asked
+    assert threading.main_thread() not in asked

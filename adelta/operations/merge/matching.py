@@ -152,8 +152,13 @@ async def deciding_rows(
     async with aclosing(read) as tables:
         async for piece, table in tables:
             if table.num_rows:
-                whose = pa.repeat(scalar_of(piece.tag, pa.int64()), table.num_rows)
-                yield table.append_column(FILE, pa.chunked_array([whose]))
+                yield await in_thread(_of_file, table, piece.tag)
+
+
+def _of_file(table: pa.Table, number: object) -> pa.Table:
+    """The rows with the number of their file beside them."""
+    whose = pa.repeat(scalar_of(number, pa.int64()), table.num_rows)
+    return table.append_column(FILE, pa.chunked_array([whose]))
 
 
 def _from_zero(file: AddFile) -> AddFile:

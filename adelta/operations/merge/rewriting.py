@@ -178,7 +178,7 @@ class ChangeTask:
         wanted = [name for name in self.plan.sides.target.names if name in needed]
         if not wanted:
             for start in range(0, len(changed.places), _ROWS):
-                yield self._complete(None, min(_ROWS, len(changed.places) - start))
+                yield await in_thread(self._complete, None, min(_ROWS, len(changed.places) - start))
             return
         piece = Piece(file, only=await in_thread(_bitmap, changed.places))
         plan = copy_plan(configuration, columns=wanted)
@@ -186,7 +186,7 @@ class ChangeTask:
         async with aclosing(read) as tables:
             async for _, table in tables:
                 for batch in table.to_batches(max_chunksize=_ROWS):
-                    yield self._complete(batch, batch.num_rows)
+                    yield await in_thread(self._complete, batch, batch.num_rows)
 
     @property
     def _needed(self) -> frozenset[str]:
