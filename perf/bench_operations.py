@@ -1,22 +1,24 @@
 """The operations that change whole tables: adelta against deltalake, in turn.
 
-    python perf/bench_operations.py [--only merge compact ...] [--rounds 3] [--tables DIR]
+    python perf/bench_operations.py [--only merge compact ...] [--rounds 3] [--tables DIR] [--far]
 
 TPC-H's lineitem of scale factor 1 (6 million rows in eight files) is merged into, loses rows, gets
 new values, and is compacted and sorted; a table of 2,000 small files is compacted; of a table of
 100,000 files 20,000 are orphans and vacuumed; 10,000 Parquet files are converted. All on a local
-disk, whose pages are warm.
+disk, whose pages are warm; with `--far` on S3 at 2 x 20 ms, where `bench_upkeep.py` vacuums and
+converts.
 
 Each measurement is a fresh process on a fresh copy, whose files are hard links. CPU seconds are all
 that the process took from its first instruction to its end, imports and all threads included; MB is
-its peak. Both are the least of all rounds. The ratios are deltalake's over adelta's: more is
-better.
+its peak. Both are the least of all rounds, and so is the pause: how long adelta held up its event
+loop at most. The ratios are deltalake's over adelta's: more is better.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -26,17 +28,24 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from child import run_child
+from far_server import far_server
 from figures import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Options = dict[str, str]
+
+ONE_WAY = 0.020  # seconds to the server
+AT_ONCE = 32
+TICK = 0.001
 TINY_FILES, TINY_ROWS = 2_000, 375  # of the rows of the first part
 LIVE_FILES, ORPHANS = 80_000, 20_000
 CONVERTED_FILES = 10_000
@@ -164,42 +173,63 @@ def _made_source(folder: Path, work: str) -> None:
 # ------------------------------------------------------------------------------------ the engines
 
 
-def _by_adelta(work: str, table: str, source: str) -> object:
+async def _by_adelta(work: str, table: str, source: str, options: Options) -> tuple[object, float]:
+    """What comes of it, and the longest pause of the loop in seconds, but for imports."""
+    import anyio
+
+    from adelta import convert, delete, merge, optimize, update, vacuum
+
+    assert all((anyio.Event(), convert, delete, merge, optimize, update, vacuum))
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(TICK)
+            longest = max(longest, time.perf_counter() - began - TICK)
+
+    ticking = asyncio.create_task(tick())
+    answer = await _done_by_adelta(work, table, source, options)
+    ticking.cancel()
+    return answer, longest
+
+
+async def _done_by_adelta(work: str, table: str, source: str, options: Options) -> object:
     import pyarrow.parquet as pq
 
     import adelta
 
-    async def merged(*, upserts: bool) -> object:
-        merge = adelta.merge(table, pq.read_table(source), KEYS)
-        if upserts:
-            merge = merge.when_matched_update_all()
-        return await merge.when_not_matched_insert_all().execute()
-
+    given: Any = {"storage_options": options or None}
     match work:
         case "merge" | "insert":
-            return asyncio.run(merged(upserts=work == "merge"))
+            rows = await asyncio.to_thread(pq.read_table, source)
+            merge = adelta.merge(table, rows, KEYS, **given)
+            if work == "merge":
+                merge = merge.when_matched_update_all()
+            return await merge.when_not_matched_insert_all().execute()
         case "delete":
-            return asyncio.run(adelta.delete(table, DAY))
+            return await adelta.delete(table, DAY, **given)
         case "update":
-            return asyncio.run(adelta.update(table, {"l_tax": "l_discount"}, PARTITION))
+            return await adelta.update(table, {"l_tax": "l_discount"}, PARTITION, **given)
         case "tiny" | "compact":
-            return asyncio.run(adelta.optimize(table, target_size=TARGET))
+            return await adelta.optimize(table, target_size=TARGET, **given)
         case "zorder":
             order = ("l_partkey", "l_suppkey")
-            return asyncio.run(adelta.optimize(table, zorder_by=order, target_size=TARGET))
+            return await adelta.optimize(table, zorder_by=order, target_size=TARGET, **given)
         case "vacuum":
-            return asyncio.run(adelta.vacuum(table))
+            return await adelta.vacuum(table, **given)
         case _:
-            return asyncio.run(adelta.convert(table))
+            return await adelta.convert(table, **given)
 
 
-def _by_deltalake(work: str, table: str, source: str) -> object:
+def _by_deltalake(work: str, table: str, source: str, options: Options) -> object:
     import deltalake
     import pyarrow.parquet as pq
 
     if work == "convert":
-        return deltalake.convert_to_deltalake(table)
-    opened = deltalake.DeltaTable(table)
+        return deltalake.convert_to_deltalake(table, storage_options=options or None)
+    opened = deltalake.DeltaTable(table, storage_options=options or None)
     match work:
         case "merge" | "insert":
             rows = pq.read_table(source)
@@ -228,25 +258,51 @@ def _peak() -> int:
     return int(peak.split()[1])
 
 
-def _child(engine: str, work: str, table: str, source: str) -> None:
-    began = time.perf_counter()
-    answer = (_by_adelta if engine == "adelta" else _by_deltalake)(work, table, source)
+def _child(engine: str, work: str, table: str, source: str, given: str) -> None:
+    options: Options = json.loads(given)
+    began, pause = time.perf_counter(), 0.0
+    if engine == "adelta":
+        answer, pause = asyncio.run(_by_adelta(work, table, source, options))
+    else:
+        answer = _by_deltalake(work, table, source, options)
     seconds = time.perf_counter() - began
     used = resource.getrusage(resource.RUSAGE_SELF)
     found = {
         "seconds": seconds,
         "cpu": used.ru_utime + used.ru_stime,
         "mb": _peak() / 1024,
+        "pause": pause,
     }
     print(str(answer)[:2000], file=sys.stderr)
     print(json.dumps(found))
 
 
-def _measure(engine: str, work: str, table: Path, source: Path) -> dict[str, float]:
+def _measure(
+    engine: str, work: str, table: Path, source: Path, far: tuple[Options, Options] | None
+) -> dict[str, float]:
+    if far is not None:
+        uri = f"s3://far/{uuid.uuid4().hex}/table"
+        files = [path for path in sorted(table.rglob("*")) if path.is_file()]
+        asyncio.run(_put_all(uri, far[0], table, files))
+        return run_child(__file__, engine, work, uri, str(source), json.dumps(far[1]))
     with tempfile.TemporaryDirectory(dir=table.parent) as scratch:
         copy = Path(scratch) / "table"
         shutil.copytree(table, copy, copy_function=os.link)
-        return run_child(__file__, engine, work, str(copy), str(source))
+        return run_child(__file__, engine, work, str(copy), str(source), "{}")
+
+
+async def _put_all(uri: str, options: Options, table: Path, files: list[Path]) -> None:
+    from adelta._concurrency import map_concurrent
+    from adelta.storage.resolve import open_store
+
+    store = open_store(uri, options)
+
+    async def put(file: Path) -> None:
+        data = await asyncio.to_thread(file.read_bytes)
+        await store.put(str(file.relative_to(table)), data)
+
+    await map_concurrent(put, files, limit=AT_ONCE)
+    await store.aclose()
 
 
 def main() -> None:
@@ -256,37 +312,54 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engines", nargs="+", default=["adelta", "deltalake"])
     parser.add_argument("--tables", "--folder", type=Path, help="keep the tables here")
-    parser.add_argument("--child", nargs=4, metavar=("ENGINE", "WORK", "TABLE", "SOURCE"))
+    parser.add_argument("--far", action="store_true", help="on S3 at 2 x 20 ms")
+    parser.add_argument(
+        "--child", nargs=5, metavar=("ENGINE", "WORK", "TABLE", "SOURCE", "OPTIONS")
+    )
     asked = parser.parse_args()
     if asked.child:
         _child(*asked.child)
         return
     print(f"{'':10} {'adelta':>9} {'deltalake':>11} {'ratio':>6} {'MB':>6} {'MB':>6} {'ratio':>6}")
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = asked.tables or Path(temporary)
+    with contextlib.ExitStack() as stack:
+        folder = asked.tables or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        far = stack.enter_context(far_server(ONE_WAY)) if asked.far else None
         for work in asked.only:
-            if work in ("merge", "insert"):
-                _made_source(folder, work)
-            table, source = _made(folder, WORK[work]), folder / f"source-{work}.parquet"
-            runs: dict[str, list[dict[str, float]]] = {}
-            for _ in range(asked.rounds):
-                for engine in asked.engines:
-                    runs.setdefault(engine, []).append(_measure(engine, work, table, source))
-            least = {
-                engine: {key: min(run[key] for run in each) for key in each[0]}
-                for engine, each in runs.items()
-            }
-            ours, theirs = (least.get(name, {}) for name in ("adelta", "deltalake"))
-            sides = (ours, theirs)
-            cells = [side.get(key, math.nan) for key in ("cpu", "mb") for side in sides]
-            cpu, lighter = cells[1] / cells[0], cells[3] / cells[2]
-            print(
-                f"{work:10} {cells[0]:8.2f}s {cells[1]:10.2f}s {cpu:6.2f} "
-                f"{cells[2]:6.0f} {cells[3]:6.0f} {lighter:6.2f}   "
-                f"(wall {ours.get('seconds', 0):.2f}s, {theirs.get('seconds', 0):.2f}s)",
-                flush=True,
-            )
-            record(f"operation {work}", cpu=cpu, lighter=lighter)
+            _compare(work, folder, asked.engines, asked.rounds, far)
+
+
+def _compare(
+    work: str,
+    folder: Path,
+    engines: list[str],
+    rounds: int,
+    far: tuple[Options, Options] | None,
+) -> None:
+    """Measure the engines in turn, and print what comes of it."""
+    if work in ("merge", "insert"):
+        _made_source(folder, work)
+    table, source = _made(folder, WORK[work]), folder / f"source-{work}.parquet"
+    runs: dict[str, list[dict[str, float]]] = {}
+    for _ in range(rounds):
+        for engine in engines:
+            runs.setdefault(engine, []).append(_measure(engine, work, table, source, far))
+    least = {
+        engine: {key: min(run[key] for run in each) for key in each[0]}
+        for engine, each in runs.items()
+    }
+    ours, theirs = (least.get(name, {}) for name in ("adelta", "deltalake"))
+    sides = (ours, theirs)
+    cells = [side.get(key, math.nan) for key in ("cpu", "mb", "seconds") for side in sides]
+    cpu, lighter, faster = cells[1] / cells[0], cells[3] / cells[2], cells[5] / cells[4]
+    pause = 1000 * ours.get("pause", math.nan)
+    print(
+        f"{work:10} {cells[0]:8.2f}s {cells[1]:10.2f}s {cpu:6.2f} "
+        f"{cells[2]:6.0f} {cells[3]:6.0f} {lighter:6.2f}   "
+        f"(wall {cells[4]:.2f}s, {cells[5]:.2f}s: {faster:.2f}; pause {pause:.0f} ms)",
+        flush=True,
+    )
+    where = "far operation" if far else "operation"
+    record(f"{where} {work}", cpu=cpu, lighter=lighter, faster=faster, pause=pause)
 
 
 if __name__ == "__main__":
