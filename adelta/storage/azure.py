@@ -15,6 +15,8 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import anyio
+
 from adelta._concurrency import in_thread, map_concurrent, map_stream
 from adelta.errors import StorageError
 from adelta.storage.azure_batch import (
@@ -27,6 +29,7 @@ from adelta.storage.azure_batch import (
 from adelta.storage.azure_client import AzureClient
 from adelta.storage.azure_options import AzureOptions, parse_azure_options
 from adelta.storage.body_checks import md5_of
+from adelta.storage.forwarding_store import innermost
 from adelta.storage.http_store import HttpObjectStore
 from adelta.storage.object_answers import Answer, Kind, Page
 from adelta.storage.object_client import LARGE, ObjectRequest, http_time_ms
@@ -37,7 +40,9 @@ from adelta.storage.s3_xml import LONGEST_DOCUMENT, folders_below
 from adelta.storage.sigv4 import encode_query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["AzureStore"]
 
@@ -46,6 +51,7 @@ _BLOCKS_UNDER_WAY = 4
 _BLOCKS_OF_ONE_SIZE = 5000  # of 50,000 that there may be
 _PAGE = 5000
 _BLOB = {"x-ms-blob-type": "BlockBlob"}
+_NOT_COPIED = frozenset({Kind.EXISTS, Kind.DENIED, Kind.NOT_FOUND, Kind.REFUSED, Kind.UNSUPPORTED})
 
 
 class AzureStore(HttpObjectStore):
@@ -58,6 +64,7 @@ class AzureStore(HttpObjectStore):
 
     def __init__(self, container: str, root: str, options: AzureOptions, uri: str) -> None:
         super().__init__(AzureClient(container, uri, options), uri, root)
+        self._options = options
         self._place = f"az|{options.endpoint}|{container}"
         self._deletes_many = options.sas is None  # which Azurite, where this is tested, fails at
         self._in_order = True  # as far as is known: not in hierarchical namespaces
@@ -148,6 +155,42 @@ class AzureStore(HttpObjectStore):
         if not isinstance(outcome, Answer) and outcome.kind is not Kind.NOT_FOUND:
             raise self._client.error(request, outcome)
 
+    async def copy_from(self, path: str, source: ObjectStore, there: str) -> ObjectMeta | None:
+        """Have Azure copy a blob of a store with the same options; None where it does not.
+
+        Raises:
+            ObjectNotFoundError: there is no such blob in `source`.
+            StorageError: the store failed.
+        """
+        theirs = innermost(source)
+        if not isinstance(theirs, AzureStore) or theirs._options != self._options:
+            return None
+        found = await theirs.head(there)
+        key = self._root + check_path(path)
+        origin = theirs._client.address_of(theirs._root + there)
+        headers = {"x-ms-copy-source": origin}
+        if found.etag is not None:
+            headers["x-ms-source-if-match"] = found.etag
+        request = ObjectRequest("PUT", key, headers=headers)
+        outcome = await self._client.try_send(request)
+        if not isinstance(outcome, Answer):
+            if outcome.kind in _NOT_COPIED:
+                return None  # it has changed, or may be read only; who asks then says why
+            raise self._client.error(request, outcome)
+        state = outcome.headers.get("x-ms-copy-status", "")
+        for pause in _pauses():
+            if state != "pending":
+                break
+            await anyio.sleep(pause)
+            request = ObjectRequest("HEAD", key)
+            outcome = await self._client.send(request)
+            state = outcome.headers.get("x-ms-copy-status", "")
+        if state != "success":
+            raise StorageError(
+                f"{self._uri}/{path}: Azure's copy of {theirs._uri}/{there} ended as {state!r:.100}"
+            )
+        return self._made(path, found.size, outcome)
+
     # ------------------------------------------------------------------------------------- list
 
     async def _page(
@@ -177,6 +220,14 @@ class AzureStore(HttpObjectStore):
         if hierarchical:
             self._in_order = False
         return page
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds between looks at a copy that goes on."""
+    pause = 0.05
+    while True:
+        yield pause
+        pause = min(2 * pause, 5.0)
 
 
 async def _sums(data: bytes) -> dict[str, str]:

@@ -141,6 +141,11 @@ class AzureClient(TokenClient):
             query = f"{query}&{options.sas}" if query else options.sas
         return Signed(path, query, headers)
 
+    def address_of(self, key: str) -> str:
+        """Where a blob is, for a copy of it: with the signature that lets it be read, if any."""
+        address = f"{self._origin}{self._base}/{encode_path(key)}"
+        return address if self._options.sas is None else f"{address}?{self._options.sas}"
+
     def credentials_source(self) -> str:
         """In words, where the credentials come from that were used last."""
         if self._tokens is not None:

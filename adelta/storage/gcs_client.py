@@ -37,8 +37,19 @@ RESUME_INCOMPLETE = 308
 _BUCKET = re.compile(r"(?=.{3,222}$)[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 _HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 _THROTTLES = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "SlowDown"})
-_KINDS = {"conditionNotMet": Kind.EXISTS, "PreconditionFailed": Kind.EXISTS}
+_KINDS = {
+    "conditionNotMet": Kind.EXISTS,
+    "PreconditionFailed": Kind.EXISTS,
+    "retentionPolicyNotMet": Kind.REFUSED,
+    "objectUnderActiveHold": Kind.REFUSED,
+}
+_ADVICE = {
+    "retentionPolicyNotMet": "the bucket keeps objects for a time: wait until that is over",
+    "objectUnderActiveHold": "somebody holds the object: have the hold released",
+    "NoSuchBucket": "check the bucket's name",
+}
 _WRONG_SUM = re.compile(r"(?i)(?:hash|checksum|crc32c|md5).*(?:match|invalid)")
+_MAY_NOT_USE = "serviceusage.services.use"
 _PAYS = re.compile(r"(?i)requester.?pays|user project|UserProjectMissing")
 
 
@@ -74,7 +85,7 @@ class GcsClient(TokenClient):
         scheme, _, rest = options.endpoint.partition("://")
         host, slash, base = rest.partition("/")
         self._origin = f"{scheme}://{host}"
-        self._base = f"{slash}{base}"
+        self.base_path = f"{slash}{base}"
         self._headers: dict[str, str] = {}
         if options.user_project is not None:
             self._headers["x-goog-user-project"] = options.user_project
@@ -91,7 +102,7 @@ class GcsClient(TokenClient):
         headers = {**self._headers, **request.headers}
         if target.token is not None:
             headers["authorization"] = f"Bearer {target.token.text}"
-        return Signed(self._base + path, request.query, headers)
+        return Signed(self.base_path + path, request.query, headers)
 
     def credentials_source(self) -> str:
         """In words, where the token is from that was used last."""
@@ -108,7 +119,7 @@ class GcsClient(TokenClient):
         """What an answer that is no success means."""
         code, message = _told(body)
         kind = _KINDS.get(code) or kind_of(status)
-        advice = None
+        advice = _ADVICE.get(code)
         if status == 401 and code != "Forbidden":
             kind = Kind.EXPIRED
             advice = "check the credentials, and this machine's clock"
@@ -118,6 +129,8 @@ class GcsClient(TokenClient):
             kind = Kind.DAMAGED
         if kind in (Kind.REFUSED, Kind.DENIED) and _PAYS.search(f"{code} {message}"):
             advice = "set google_user_project to the project that pays for requests"
+        elif _MAY_NOT_USE in message:
+            advice = f"let the identity use the project of google_user_project ({_MAY_NOT_USE})"
         reason = " ".join(filter(None, (f"HTTP {status}", code, message)))
         return Failure(kind, code, reason, headers, advice=advice)
 

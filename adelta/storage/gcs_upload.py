@@ -81,7 +81,8 @@ class _Session:
         if "upload_id" not in where.query:
             raise StorageError(f"the store named no session for the upload of {key!r}")
         # Pieces go where all requests go: an answer may not have tokens sent elsewhere.
-        self._path, self._query = where.raw_path, where.raw_query_string
+        self._path = where.raw_path.removeprefix(client.base_path)
+        self._query = where.raw_query_string
         self._client = client
         self._key = key
         self._sent = 0

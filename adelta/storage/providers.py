@@ -115,6 +115,11 @@ def _is_azure(address: str) -> bool:
 def _named_in_azure(scheme: str, authority: str, path: str) -> tuple[str, str, str]:
     """The container is in the authority, and before its account's host where that is named."""
     if scheme == "https":
+        if "sig=" in path.partition("?")[2]:
+            raise InvalidOptionError(
+                f"the address of {authority!r} has a shared access signature in it: leave off all "
+                "from the ? on, and give that as the storage option azure_storage_sas_token"
+            )
         container, _, path = path.partition("/")
         authority = f"{container}@{authority}"
     container, at, host = authority.partition("@")

@@ -26,6 +26,7 @@ from adelta.storage.addresses import Place, split_uri
 from adelta.storage.azure import AzureStore
 from adelta.storage.azure_options import parse_azure_options
 from adelta.storage.coalesce import LARGEST_FETCH
+from adelta.storage.memory import MemoryStore
 from adelta.storage.object_client import ObjectRequest
 from adelta.storage.parallel_list import list_in_parallel
 from adelta.storage.resolve import open_store
@@ -33,7 +34,7 @@ from adelta.storage.token_client import TokenTarget
 from tests.storage.faulty_proxy import Exchange, Fate, FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ODD_PATHS, ObjectStoreSuite, paths_of, pieces
-from tests.storage.scripted_server import Server, told
+from tests.storage.scripted_server import TAGGED, Server, told
 from tests.support.depth import DEEP, cases
 
 if TYPE_CHECKING:
@@ -142,6 +143,54 @@ async def test_a_listing_is_not_begun_in_many_places(
     assert store.request_count - before <= 11
 
 
+async def test_a_blob_is_copied_by_the_store(
+    store: AzureStore, azure_location: AzureLocation
+) -> None:
+    other = store_at(replace(azure_location, prefix=azure_location.prefix + "/other"))
+    await store.put("a b/é", b"some bytes")
+    before = other.request_count
+    made = await other.copy_from("copy=1/x", store, "a b/é")
+    assert made is not None
+    assert other.request_count - before == 1
+    assert await other.get("copy=1/x") == b"some bytes"
+    there = await other.head("copy=1/x")
+    assert (made.etag, made.size, made.last_modified_ms) == (
+        there.etag, there.size, there.last_modified_ms,
+    )  # fmt: skip
+    assert await other.copy_from("y", MemoryStore(), "x") is None
+    with pytest.raises(ObjectNotFoundError):
+        await other.copy_from("y", store, "none")
+    await other.aclose()
+
+
+@pytest.mark.parametrize("ends", ["success", "failed"])
+async def test_a_copy_that_goes_on_is_waited_for(ends: str) -> None:
+    states = ["pending", "pending", ends]
+
+    def answer(_: int, head: str) -> Iterator[bytes]:
+        if head.startswith("HEAD /acct/lake/t/x"):
+            dated = "date: Wed, 01 Jan 2020 00:00:00 GMT\r\ncontent-length: 1\r\n"
+            return iter([f"HTTP/1.1 200 OK\r\n{TAGGED}{dated}\r\n".encode()])
+        state = states.pop(0)
+        return told("", "202 Accepted", headers=f'etag: "2"\r\nx-ms-copy-status: {state}\r\n')
+
+    async with Server(answer) as server:
+        options = {
+            "account_name": "acct", "endpoint": f"{server.endpoint}/acct", "allow_http": "1",
+            "sas_token": "sig=s", "max_retries": "0",
+        }  # fmt: skip
+        store = AzureStore.from_options("lake", "t", options)
+        if ends == "success":
+            made = await store.copy_from("y", store, "x")
+            assert made is not None
+            assert made.etag == '"2"'
+        else:
+            with pytest.raises(StorageError, match="ended as 'failed'"):
+                await store.copy_from("y", store, "x")
+        assert states == []
+        await store.aclose()
+
+
 async def test_damage_on_the_way_is_mended_either_way(
     shaky: AzureStore, proxy: FaultyProxy
 ) -> None:
@@ -240,6 +289,7 @@ def test_spellings_of_one_address_are_one_place() -> None:
         ("az://l/t", {"account_name": "abc"}, "no name of a container"),
         ("abfss://lake@acct.dfs.core.windows.net/t", {"account_name": "abc"}, "leave that option"),
         ("abfss://lake@acct.dfs.evil.com/t", {}, "no host of Azure"),
+        ("https://acct.blob.core.windows.net/lake/t?sv=1&sig=abc", {}, "give that as the storage"),
         ("az://lake/t", {"fs.azure.account.key.abc.dfs.core.windows.net": "x"}, "account_key inst"),
         ("az://lake/t", {"azure_storage_acount_name": "x"}, "did you mean azure_storage_account_n"),
         ("az://lake/t", {"azure_msi_endpoint": "http://h"}, "variables IDENTITY_ENDPOINT"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,13 +10,22 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import InvalidOptionError, PermissionDeniedError, StorageError
+from adelta.errors import (
+    InvalidOptionError,
+    ObjectExistsError,
+    PermissionDeniedError,
+    StorageError,
+    ThrottledError,
+)
 from adelta.storage import gcs_client
 from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.gcs import GcsStore
-from adelta.storage.gcs_upload import PIECE
+from adelta.storage.gcs_client import GcsClient
+from adelta.storage.gcs_options import parse_gcs_options
+from adelta.storage.gcs_upload import PIECE, _Session
 from adelta.storage.memory import MemoryStore
 from adelta.storage.parallel_list import list_in_parallel
+from adelta.storage.token_client import TokenTarget
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
@@ -190,6 +200,38 @@ async def test_a_piece_of_which_nothing_was_kept_is_sent_again_for_a_while(
         await store.put_stream("y", pieces(data))
     assert kept == []
     await store.aclose()
+
+
+def test_pieces_go_to_the_session_below_the_path_of_a_server() -> None:
+    options = parse_gcs_options(
+        {"google_base_url": "https://host/gcs", "google_skip_signature": "1"}, {}
+    )
+    client = GcsClient("lake", options)
+    request = _Session(client, "x", "https://host/gcs/upload/o?upload_id=u")._request("*/1", b"")
+    target = TokenTarget(origin="", proxy=None, token=None)
+    signed = client.signed(target, request, "")
+    assert (signed.path, signed.query) == ("/gcs/upload/o", "upload_id=u")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "error", "advice"),
+    [
+        (412, "conditionNotMet", ObjectExistsError, ""),
+        (403, "retentionPolicyNotMet", StorageError, "wait until that is over"),
+        (403, "rateLimitExceeded", ThrottledError, ""),
+        (403, "forbidden", PermissionDeniedError, "use the project"),
+        (401, "authError", PermissionDeniedError, "this machine's clock"),
+    ],
+)
+def test_what_google_refuses_is_told_by_its_reason(
+    status: int, reason: str, error: type[StorageError], advice: str
+) -> None:
+    client = GcsClient("lake", parse_gcs_options({"google_skip_signature": "1"}, {}))
+    message = "it lacks serviceusage.services.use" if reason == "forbidden" else "no"
+    said = {"error": {"message": message, "errors": [{"reason": reason}]}}
+    raised = client.failure_of(status, {}, json.dumps(said).encode()).error("x", credentials="")
+    assert type(raised) is error
+    assert advice in str(raised)
 
 
 async def test_an_upload_that_fails_is_cancelled(store: GcsStore, fake_gcs: FakeGcs) -> None:
