@@ -5,7 +5,8 @@ own change two tables, most of them both in one transaction, while owners and wr
 others are started; readers look at both tables at one moment, and a consumer follows one of them.
 
 `ADELTA_TEST_DEPTH=all` makes 5,000 commits with three owners, one of which is killed every five
-seconds, and shorter runs with SQLite and on S3.
+seconds, and shorter runs with SQLite and on S3, and one in which the tables move from the owners of
+one ledger to those of another, and back, all the time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import time
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ import pyarrow as pa
 import pytest
 
 import adelta
+from adelta.errors import AdeltaError, InvalidOptionError
+from adelta.operations.ownership import adopt_table, release_table
 from tests.support.balancer import balanced
 from tests.support.depth import DEEP, cases
 from tests.support.local_servers import free_port
@@ -47,6 +50,7 @@ PROCESSES, TASKS = cases(4, 1), cases(4, 6)
 COMMITS = cases(5000, 45)
 KILL_EVERY = 5.0  # seconds; in the short run, there is a death after each third of the commits
 LOOK_EVERY = 3  # commits, of each reader
+MOVE_EVERY = 3  # commits
 
 pytestmark = pytest.mark.timeout(3600 if DEEP else 600)
 
@@ -99,9 +103,11 @@ class Run:
     stored: Mapping[str, str]
     options: Mapping[str, str]
     commits: int
+    endpoints: Sequence[str]
     watch: Watch = field(default_factory=Watch)
     clients: list[WritersProcess] = field(default_factory=list)
     owners_killed: int = 0
+    moves: int = 0
     is_over: bool = False
     random: random.Random = field(default_factory=lambda: random.Random(15))
 
@@ -153,9 +159,29 @@ class Run:
         """Look at both tables, again and again."""
         async with self.tables() as tables:
             while True:
-                await self.watch.look(*tables)
+                with suppress(*([InvalidOptionError] if len(self.endpoints) > 1 else [])):
+                    await self.watch.look(*tables)  # while they have one owner
                 await self.watch.reaches(len(self.watch.committed) + LOOK_EVERY)
                 await asyncio.sleep(0.02 * self.random.random())
+
+    async def move(self) -> None:
+        """Give the tables to the owners of another ledger, one after the other, again and again."""
+        for at in cycle(range(len(self.endpoints))):
+            for uri in self.random.sample(self.uris, len(self.uris)):
+                await self._move_to(uri, self.endpoints[at])
+            await self.watch.reaches(len(self.watch.committed) + MOVE_EVERY)
+
+    async def _move_to(self, uri: str, endpoint: str) -> None:
+        """Have a table change hands, directly or by way of its store."""
+        while True:
+            with suppress(AdeltaError):
+                if self.random.random() < 0.3:
+                    await release_table(uri, storage_options=self.options)
+                conf = {"endpoint": endpoint}
+                await adopt_table(uri, "adelta", conf, storage_options=self.options)
+                self.moves += 1
+                return
+            await asyncio.sleep(0.05)
 
     async def follow(self, seen: list[int]) -> None:
         """Follow the first table."""
@@ -171,32 +197,39 @@ class Run:
 
 @asynccontextmanager
 async def prepared(
-    database: str, owners: int, root: str, stored: Mapping[str, str], commits: int
+    databases: Sequence[str], owners: int, root: str, stored: Mapping[str, str], commits: int
 ) -> AsyncIterator[Run]:
-    """Two tables below `root`, and so many owners with one ledger behind one address."""
-    given = [f"--option={key}={value}" for key, value in stored.items()]
-    processes = [
-        OwnerProcess(database, free_port(), ("--max-rate=1000000", *given)) for _ in range(owners)
+    """Two tables below `root`, and for each ledger so many owners behind one address.
+
+    They are those of the first one.
+    """
+    given = ("--max-rate=1000000", *(f"--option={key}={value}" for key, value in stored.items()))
+    groups = [
+        [OwnerProcess(database, free_port(), given) for _ in range(owners)]
+        for database in databases
     ]
+    processes = [process for group in groups for process in group]
     try:
-        for process in processes:
-            await asyncio.to_thread(process.start)
-        async with balanced([process.port for process in processes]) as port:
-            endpoint = f"http://127.0.0.1:{port}"
-            token = processes[0].token or ""
+        async with AsyncExitStack() as stack:
+            endpoints = []
+            for group in groups:
+                for process in group:
+                    await asyncio.to_thread(process.start)
+                port = await stack.enter_async_context(balanced([each.port for each in group]))
+                endpoints.append(f"http://127.0.0.1:{port}")
             options = {
                 **stored,
-                "adelta_owner_endpoint": endpoint,
-                "adelta_owner_token": token,
+                "adelta_owner_endpoint": ",".join(endpoints),
+                "adelta_owner_token": ",".join(group[0].token or "" for group in groups),
             }
-            properties = {**owned_by(endpoint), "delta.checkpointInterval": "100"}
+            properties = {**owned_by(endpoints[0]), "delta.checkpointInterval": "100"}
             uris = [f"{root}/orders", f"{root}/stock"]
             for uri in uris:
                 table = await adelta.create_table(
                     uri, SCHEMA, properties=properties, storage_options=options
                 )
                 await table.aclose()
-            yield Run(processes, uris, stored, options, commits)
+            yield Run(processes, uris, stored, options, commits, endpoints)
     finally:
         for process in processes:
             if process.process is not None and process.process.poll() is None:
@@ -208,8 +241,12 @@ async def check(run: Run) -> None:
     begun, seen = time.monotonic(), list[int]()
     others = [asyncio.ensure_future(run.read()) for _ in range(2)]
     others.append(asyncio.ensure_future(run.follow(seen)))
+    moving = asyncio.ensure_future(run.move()) if len(run.endpoints) > 1 else None
     try:
         await run.work()
+        if moving is not None:
+            moving.cancel()
+            await asyncio.wait([moving])
         seconds = time.monotonic() - begun
         latest = await run.latest()
         async with asyncio.timeout(60):  # by the owners alone, who find it in their ledger
@@ -230,7 +267,7 @@ async def check(run: Run) -> None:
     outcomes = dict(run.watch.outcomes)
     print(
         f"{outcomes}, versions {latest}, {run.owners_killed} owners and {len(run.watch.dead)} "
-        f"writers' processes killed, {run.watch.reads} reads, {seconds:.0f} s: "
+        f"writers' processes killed, {run.moves} moves, {run.watch.reads} reads, {seconds:.0f} s: "
         f"{len(run.watch.violations)} violations"
     )
     assert run.watch.violations == []
@@ -242,13 +279,13 @@ async def test_several_owners_of_one_ledger_are_killed(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
     database = await new_database(postgres_server)
-    async with prepared(database, cases(3, 2), str(tmp_path), {}, COMMITS) as run:
+    async with prepared([database], cases(3, 2), str(tmp_path), {}, COMMITS) as run:
         await check(run)
 
 
 @pytest.mark.skipif(not DEEP, reason="a longer form of the test before")
 async def test_the_only_owner_is_killed(tmp_path: Path) -> None:
-    async with prepared(str(tmp_path / "owner.db"), 1, str(tmp_path), {}, COMMITS // 10) as run:
+    async with prepared([str(tmp_path / "owner.db")], 1, str(tmp_path), {}, COMMITS // 10) as run:
         await check(run)
 
 
@@ -257,8 +294,18 @@ async def test_several_owners_of_tables_on_s3_are_killed(
     s3_location: S3Location, postgres_server: PostgresServer
 ) -> None:
     database, stored = await new_database(postgres_server), s3_location.storage_options
-    async with prepared(database, 3, s3_location.uri, stored, COMMITS // 10) as run:
+    async with prepared([database], 3, s3_location.uri, stored, COMMITS // 10) as run:
         await check(run)
+
+
+@pytest.mark.skipif(not DEEP, reason="a longer form of the test before")
+async def test_owners_are_killed_while_tables_move_to_those_of_another_ledger(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    ledgers = [await new_database(postgres_server) for _ in range(2)]
+    async with prepared(ledgers, 2, str(tmp_path), {}, COMMITS // 10) as run:
+        await check(run)
+        assert run.moves > 4
 
 
 async def test_the_checker_finds_halves_where_changes_are_two_commits(tmp_path: Path) -> None:

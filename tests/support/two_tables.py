@@ -91,7 +91,8 @@ class Watch:
 
     async def compare(self, uris: Sequence[str], options: Mapping[str, str]) -> list[int]:
         """Compare what was said with what the tables' stores have; the latest versions there."""
-        logs = [await self._log(uri, options) for uri in uris]
+        read = [await self._log(uri, options) for uri in uris]
+        logs = [log for log, _ in read]
         for change, versions in self.committed.items():
             there = {at: log[change] for at, log in enumerate(logs) if change in log}
             if there != versions:
@@ -106,14 +107,17 @@ class Watch:
         if left != right:
             halves = sorted({*left} ^ {*right})
             self.violations.append(f"changes of both are in half, or in another order: {halves}")
-        return [len(log) for log in logs]
+        return [last for _, last in read]
 
     def _may_be_there(self, change: str) -> bool:
         last_of_dead = change.partition(".")[0] in self.dead
         return change in self.committed or change in self.uncertain or last_of_dead
 
-    async def _log(self, uri: str, options: Mapping[str, str]) -> dict[str, int]:
-        """The version of each change, in order, by the published commits and nothing else."""
+    async def _log(self, uri: str, options: Mapping[str, str]) -> tuple[dict[str, int], int]:
+        """The version of each change, in order, and the last one, by the published commits alone.
+
+        A commit that adds no file gives the table to another owner.
+        """
         found: dict[str, int] = {}
         versions = []
         store = open_store(uri, options)
@@ -122,7 +126,10 @@ class Watch:
             if not version:
                 continue
             lines = (await store.get(path)).splitlines()
-            (add,) = (json.loads(line)["add"] for line in lines if b'"add"' in line)
+            adds = [json.loads(line)["add"] for line in lines if b'"add"' in line]
+            if not adds and any(b'"metaData"' in line for line in lines):
+                continue
+            (add,) = adds
             change = add["path"].removesuffix(_EXTENSION)
             if change in found:
                 again = f"versions {found[change]} and {version} of {uri}"
@@ -131,7 +138,7 @@ class Watch:
         await store.aclose()
         if versions != list(range(len(versions))):
             self.violations.append(f"the versions of {uri} are not contiguous: {versions}")
-        return found
+        return found, versions[-1]
 
 
 async def published(uris: Sequence[str], options: Mapping[str, str]) -> list[int]:
