@@ -3,26 +3,24 @@
 Keys in the options or the environment are used as they are. Everything else (profiles, assumed
 roles, SSO, web identity, container and instance roles) is resolved by aiobotocore, in a worker
 thread with a loop of its own: loading it, and reading its files, would hold up the caller's loop.
-Keys that end are renewed before their end, by one caller while the others go on with the old ones.
-A forked child renews them by itself, whatever its parent was doing.
+Keys that end are renewed before their end, as `renewal` says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adelta._clock import SYSTEM_CLOCK, monotonic
-from adelta._concurrency import in_io_thread
 from adelta._dataclasses import dataclass
-from adelta._locks import ForkSafeLock
-from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
+from adelta.errors import AdeltaError, PermissionDeniedError
 from adelta.storage.aws_client import client_arguments
 from adelta.storage.bearer import unresolved
 from adelta.storage.client_options import check_endpoint
+from adelta.storage.renewal import Renewed
 from adelta.storage.sigv4 import Credentials
 
 if TYPE_CHECKING:
@@ -61,14 +59,12 @@ class AccessProvider:
 
     def __init__(self, options: S3Options) -> None:
         self._options = options
-        self._resolved: _Resolved | None = None
-        self._lock = ForkSafeLock()  # held in worker threads alone
-        self._renewing: int | None = None  # the process that does so ahead of time
+        self._found = Renewed(self._resolve)
         self._next_look = 0.0
         complete = options.region is not None or options.endpoint is not None
         if options.skip_signature or (options.credentials and complete and not options.role_arn):
             fixed = Access(options.credentials, options.region or "us-east-1", options.endpoint)
-            self._resolved = _Resolved(fixed, lambda _seconds: False)
+            self._found.newest = _Resolved(fixed, lambda _seconds: False)
             self._next_look = float("inf")
 
     @property
@@ -78,9 +74,8 @@ class AccessProvider:
 
     def peek(self) -> Access | None:
         """The access at hand, where it need not be looked after now."""
-        if self._resolved is not None and monotonic() < self._next_look:
-            return self._resolved.access
-        return None
+        resolved = self._found.newest
+        return resolved.access if resolved is not None and monotonic() < self._next_look else None
 
     async def current(self) -> Access:
         """The access to use now.
@@ -90,40 +85,28 @@ class AccessProvider:
         """
         if (access := self.peek()) is not None:
             return access
-        resolved = self._resolved
+        resolved = self._found.newest
         if resolved is None:
-            return (await self.renew(None)).access
-        if resolved.ends_within(_RENEW_AHEAD) and self._renewing != os.getpid():
-            self._renewing = os.getpid()
-            try:
-                resolved = await self.renew(resolved)
-            except StorageError:
-                if resolved.ends_within(_LAST_MOMENT):
-                    raise
-            finally:
-                self._renewing = None
+            return (await self._found.after(None)).access
+        if resolved.ends_within(_RENEW_AHEAD):
+            is_over = partial(resolved.ends_within, _LAST_MOMENT)
+            resolved = await self._found.ahead(resolved, is_over)
         self._next_look = monotonic() + _LOOK_EVERY
         return resolved.access
 
     async def after_expiry(self, used: Access) -> Access | None:
         """A fresh access after the store called `used` expired, or None where there is none."""
-        resolved = self._resolved
+        resolved = self._found.newest
         if self.fixed or resolved is None:
             return None
         if resolved.access is not used:
             return resolved.access
-        return (await self.renew(resolved)).access
+        return (await self._found.after(resolved)).access
 
-    async def renew(self, known: _Resolved | None) -> _Resolved:
-        """Resolve again, unless someone else did since `known`."""
-        return await in_io_thread(self._renew, known)
-
-    def _renew(self, known: _Resolved | None) -> _Resolved:
-        with self._lock:
-            if self._resolved is None or self._resolved is known:
-                self._resolved = asyncio.run(_resolve(self._options))
-                self._next_look = monotonic() + _LOOK_EVERY
-            return self._resolved
+    def _resolve(self) -> _Resolved:
+        resolved = asyncio.run(_resolve(self._options))
+        self._next_look = monotonic() + _LOOK_EVERY
+        return resolved
 
 
 async def _resolve(options: S3Options) -> _Resolved:

@@ -31,6 +31,7 @@ __all__ = ["Session", "Sessions", "check_express", "is_directory_bucket", "zonal
 _NAME = re.compile(r".+--([a-z0-9-]+)--x-s3")
 _RENEW_AHEAD = 90.0
 _LAST_MOMENT = 10.0
+_PAUSE = 10.0  # after a failure, while the session at hand is not over
 
 
 def is_directory_bucket(bucket: str, options: S3Options) -> bool:
@@ -109,6 +110,7 @@ class Sessions:
         self._begin = begin
         self._session: Session | None = None
         self._renewing: int | None = None  # the process that does so ahead of time
+        self._paused_until = 0.0
         self._work: tuple[asyncio.AbstractEventLoop, SharedWork[Session]] | None = None
 
     def peek(self, access: Access) -> Session | None:
@@ -123,7 +125,7 @@ class Sessions:
         known = self._session
         if known is None or known.access is not access or known.is_over:
             return await self._renewed(access)
-        if self._renewing == os.getpid():
+        if self._renewing == os.getpid() or monotonic() < self._paused_until:
             return known
         self._renewing = os.getpid()
         try:
@@ -131,6 +133,7 @@ class Sessions:
         except StorageError:
             if known.is_over:
                 raise
+            self._paused_until = monotonic() + _PAUSE
             return known
         finally:
             self._renewing = None

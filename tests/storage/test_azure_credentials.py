@@ -174,6 +174,27 @@ async def test_a_fetch_that_fails_fails_for_all_who_wait_for_it() -> None:
     assert len(asked) == 2
 
 
+async def test_a_token_that_cannot_be_renewed_yet_is_used_until_its_end_without_asking_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = [Token("first", time.time() + 200, "a test")]
+    asked = []
+
+    def fetch() -> Token:
+        asked.append(1)
+        if not given:
+            raise PermissionDeniedError("no token today")
+        return given.pop()
+
+    tokens = BearerTokens(fetch)
+    for _ in range(5):
+        assert (await tokens.current()).text == "first"
+    assert len(asked) == 2
+    monkeypatch.setattr("adelta.storage.bearer._now", lambda: time.time() + 200)
+    with pytest.raises(PermissionDeniedError):
+        await tokens.current()
+
+
 async def test_what_is_wrong_with_an_identity_is_said_with_what_to_do() -> None:
     async with Server(lambda *_: told("")) as server:
         store = store_at(server, azure_client_id="c", azure_client_secret="SECRET")
