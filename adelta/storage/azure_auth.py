@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.storage.azure_options import AzureIdentity, AzureOptions
+    from adelta.storage.http import HttpOptions
 
 __all__ = ["azure_tokens", "shared_key"]
 
@@ -78,14 +79,15 @@ def azure_tokens(options: AzureOptions) -> BearerTokens | None:
     if options.bearer_token is not None:
         token = Token(options.bearer_token, _NEVER, "the storage option azure_storage_token")
         return BearerTokens(fixed=token)
-    return BearerTokens(_Fetch(options.identity))
+    return BearerTokens(_Fetch(options.identity, options.http))
 
 
 class _Fetch:
     """Fetches tokens, by a credential that it makes the first time, and a forked child again."""
 
-    def __init__(self, identity: AzureIdentity) -> None:
+    def __init__(self, identity: AzureIdentity, http: HttpOptions) -> None:
         self._identity = identity
+        self._http = http
         self._credential: Any = None
         self._process = 0  # whose connections the credential has
 
@@ -101,7 +103,7 @@ class _Fetch:
             ) from error
         try:
             if self._process != os.getpid():
-                self._credential = _credential(library, self._identity)
+                self._credential = _credential(library, self._identity, self._http)
                 self._process = os.getpid()
             made = self._credential.get_token(_SCOPE)
         except (failures, OSError, ValueError) as error:
@@ -129,7 +131,12 @@ def _passes(error: Exception) -> bool:
     )
 
 
-def _credential(library: Any, identity: AzureIdentity) -> Any:
+def _credential(library: Any, identity: AzureIdentity, http: HttpOptions) -> Any:
+    way: dict[str, Any] = {}  # to what gives out tokens, unless the machine itself does
+    if http.proxy_url is not None:
+        way["proxies"] = {"http": http.proxy_url, "https": http.proxy_url}
+    if http.ca_bundle is not None or http.allow_invalid_certificates:
+        way["connection_verify"] = not http.allow_invalid_certificates and http.ca_bundle
     authority = {} if identity.authority_host is None else {"authority": identity.authority_host}
     tenant, client = identity.tenant_id, identity.client_id
     if identity.federated_token_file is not None:
@@ -138,11 +145,13 @@ def _credential(library: Any, identity: AzureIdentity) -> Any:
             client_id=client,
             token_file_path=identity.federated_token_file,
             **authority,
+            **way,
         )
     if identity.client_secret is not None:
         if tenant is None or client is None:
             raise ValueError("azure_client_secret goes with azure_client_id and azure_tenant_id")
-        return library.ClientSecretCredential(tenant, client, identity.client_secret, **authority)
+        secret = identity.client_secret
+        return library.ClientSecretCredential(tenant, client, secret, **authority, **way)
     if identity.use_azure_cli:
         return library.AzureCliCredential(**({} if tenant is None else {"tenant_id": tenant}))
     if identity.object_id is not None:

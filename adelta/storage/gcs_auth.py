@@ -150,8 +150,14 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 
 
 def _transport(options: GcsOptions) -> Any:
-    """How google-auth asks for tokens: by the proxy of the options, or of the environment."""
+    """How google-auth asks for tokens: on the way that the options say, or the environment.
+
+    A machine asks its own metadata server, whose address is not encrypted, past the proxy.
+    """
+    http = options.http
     session = import_module("requests").Session()
-    if options.http.proxy_url is not None:
-        session.proxies = {"http": options.http.proxy_url, "https": options.http.proxy_url}
+    if http.proxy_url is not None:
+        session.proxies = {"https": http.proxy_url}
+    if http.ca_bundle is not None or http.allow_invalid_certificates:
+        session.verify = not http.allow_invalid_certificates and http.ca_bundle
     return import_module("google.auth.transport.requests").Request(session)

@@ -97,10 +97,11 @@ class Tokens:
                 "azure_storage_tenant_id": "t",
                 "azure_storage_authority_host": "https://login.chinacloudapi.cn",
                 "sas_token": "sig=x",
+                "allow_invalid_certificates": "1",
             },
             "ClientSecretCredential",
             ("t", "c", "s"),
-            {"authority": "https://login.chinacloudapi.cn"},
+            {"authority": "https://login.chinacloudapi.cn", "connection_verify": False},
         ),
     ],
 )

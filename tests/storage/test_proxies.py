@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from adelta.errors import InvalidOptionError
+from adelta.storage import azure_auth, gcs_auth
+from adelta.storage.azure_options import parse_azure_options
 from adelta.storage.credentials import AccessProvider
 from adelta.storage.dynamodb import DynamoTable
 from adelta.storage.dynamodb_options import parse_dynamo_options
+from adelta.storage.gcs_options import parse_gcs_options
 from adelta.storage.http import HttpOptions, proxy_for
 from adelta.storage.s3 import S3Store
 from adelta.storage.s3_client import S3Client
@@ -124,3 +128,19 @@ async def test_a_bucket_that_is_in_another_region_is_reached_by_the_proxy_of_tha
     client.move("eu-west-1")
     assert (await client.aim()).proxy is None
     await client.aclose()
+
+
+def test_tokens_of_google_and_azure_are_asked_for_on_the_way_that_the_options_say() -> None:
+    pytest.importorskip("google.auth")
+    given = {"proxy_url": PROXY, "ca_bundle": "/ca.pem"}
+    session = gcs_auth._transport(parse_gcs_options(given, {})).session
+    assert (session.proxies, session.verify) == ({"https": PROXY}, "/ca.pem")
+    client = {"client_id": "c", "tenant_id": "t", "account_name": "acct"}
+    way = {"proxies": {"http": PROXY, "https": PROXY}, "connection_verify": "/ca.pem"}
+    named = SimpleNamespace(
+        ClientSecretCredential=lambda *_, **named: named,
+        ManagedIdentityCredential=lambda **named: named,
+    )
+    for more, said in (({"client_secret": "s"}, way), ({}, {"client_id": "c"})):
+        options = parse_azure_options(None, {**given, **client, **more}, {})
+        assert azure_auth._credential(named, options.identity, options.http) == said
