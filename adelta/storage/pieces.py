@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from adelta._concurrency import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 __all__ = ["in_pieces", "numbered", "put_back"]
+
+_LARGE: Final = 1 << 20
 
 
 async def in_pieces(
@@ -21,14 +25,23 @@ async def in_pieces(
         while view:
             wanted = size(made)
             piece, view = view[: wanted - held], view[wanted - held :]
-            waiting.append(bytes(piece))
+            waiting.append(bytes(chunk if len(piece) == len(chunk) else piece))  # no copy of all
             held += len(piece)
             if held == wanted:
-                yield b"".join(waiting)
+                yield await _joined(waiting)
                 waiting, held = [], 0
                 made += 1
     if held:
-        yield b"".join(waiting)
+        yield await _joined(waiting)
+
+
+async def _joined(parts: list[bytes]) -> bytes:
+    """The parts as one, put together in a worker thread where they are large."""
+    if len(parts) == 1:
+        return parts[0]
+    if sum(map(len, parts)) < _LARGE:
+        return b"".join(parts)
+    return await in_thread(b"".join, parts)
 
 
 async def put_back(*first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
