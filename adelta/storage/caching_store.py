@@ -28,7 +28,7 @@ import xxhash
 from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
 from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
-from adelta._memory import lasting_pool
+from adelta._memory import check_memory, lasting_pool, memory_limit_of
 from adelta.storage._cache_writer import is_behind, later, written
 from adelta.storage.cache_file import Extent, tag_of
 from adelta.storage.coalesce import LARGEST_FETCH, plan_fetches
@@ -218,12 +218,20 @@ class CachingStore(ForwardingStore):
                 self._answered.setdefault(pin, {})[path] = min(tags)
         self._count(sum(one.cached for one in found), 0)
 
-    def _look_at_end(self, path: str, wanted: _Version, length: int) -> tuple[_Found, int] | None:
-        """The last `length` bytes, and the object's size; None unless all is there. Blocks."""
+    def _look_at_end(
+        self, path: str, wanted: _Version, length: int, *, most: int | None = None
+    ) -> tuple[_Found, int] | None:
+        """The last `length` bytes, and the object's size; None unless all is there. Blocks.
+
+        Raises:
+            OutOfMemoryError: the object has more than `most` bytes.
+        """
         known = self._known(path, wanted)
         size = known.size
         if size is None:
             return None
+        if most is not None:
+            check_memory(size, most, f"the object {path!r}")
         found = self._found(known, (max(0, size - length), size))
         return None if found.missing else (found, size)
 
@@ -361,7 +369,8 @@ class CachingStore(ForwardingStore):
         """The object, and what is known of it by a listing or by the store's answer."""
         wanted = self._wanted(path, current_pin())
         if wanted is not None:
-            looked = await in_io_thread(self._look_at_end, path, wanted, _NO_END)
+            look = partial(self._look_at_end, path, wanted, _NO_END, most=memory_limit_of(self))
+            looked = await in_io_thread(look)
             if looked is not None:
                 found, _ = looked
                 self._count(found.cached, 0)

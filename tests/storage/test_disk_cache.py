@@ -20,6 +20,7 @@ from adelta.errors import (
     InvalidOptionError,
     ObjectChangedError,
     ObjectNotFoundError,
+    OutOfMemoryError,
 )
 from adelta.storage.cache_file import CHUNK, Extent, tag_of
 from adelta.storage.caching_store import CachingStore
@@ -206,6 +207,21 @@ async def test_what_is_written_anew_or_deleted_at_once_is_not_answered(
 
 async def chunks_of(data: bytes) -> AsyncIterator[bytes]:
     yield data
+
+
+async def test_an_object_of_more_bytes_than_memory_may_have_is_refused_from_here_too(
+    gcs_location: GcsLocation, tmp_path: Path, open_cached: Any
+) -> None:
+    store = open_cached()
+    await store.put(UNIQUE, bytes(2 << 20))
+    await store.get(UNIQUE)
+    await settled(store)
+    options = {**options_of(gcs_location, tmp_path), "memory_limit": "1MiB"}
+    little = open_store(gcs_location.uri, options)
+    with pytest.raises(OutOfMemoryError, match="raise the storage option memory_limit"):
+        await little.get(UNIQUE)
+    assert len(await little.get_range(UNIQUE, 0, 100)) == 100
+    await little.aclose()
 
 
 async def test_versions_of_an_object_do_not_mix(open_cached: Any) -> None:
