@@ -73,9 +73,9 @@ class AzureIdentity:
 
     @property
     def has_proof(self) -> bool:
-        """Whether a client is named with a secret or a token that proves it."""
-        proofs = (self.client_secret, self.federated_token_file)
-        return self.client_id is not None and any(each is not None for each in proofs)
+        """Whether a client of a tenant is named, with a secret or a token that proves it."""
+        named = self.client_id is not None and self.tenant_id is not None
+        return named and (self.client_secret is not None or self.federated_token_file is not None)
 
 
 @dataclass(frozen=True, slots=True)

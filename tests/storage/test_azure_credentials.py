@@ -137,6 +137,9 @@ def test_of_several_identities_the_one_is_taken_that_deltalake_takes() -> None:
     assert (by_token.bearer_token, by_token.key, by_token.sas) == ("t", None, None)
     by_key = parse_azure_options(None, {**given, "token": ""}, {})
     assert (by_key.bearer_token, by_key.key, by_key.sas) == (None, b"key", None)
+    client = {"account_name": "acct", "sas_token": "sig=x", "client_id": "c", "client_secret": "s"}
+    assert parse_azure_options(None, client, {}).sas == "sig=x"  # of no tenant, so of nobody
+    assert parse_azure_options(None, {**client, "tenant_id": "t"}, {}).sas is None
 
 
 async def test_a_token_that_is_refused_is_renewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
