@@ -162,8 +162,8 @@ def test_new_columns_end_a_stream_that_goes_on_when_it_is_started_again(spark, p
     run(stream(spark, path), to, mergeSchema=True)
     assert rows(to) == [(1, None), (2, "x")]
     append(path, 3, more="y")
-    wider = stream(spark, path).selectExpr("CAST(id AS DECIMAL(20, 0)) AS id", "more")
-    run(wider, to, mergeSchema=True)  # as Delta Spark stores a stream's values in the table's types
+    other = stream(spark, path).selectExpr("CAST(id AS STRING) AS id", "more")
+    run(other, to, mergeSchema=True)  # as Delta Spark stores a stream's values in the table's types
     assert rows(to) == [(1, None), (2, "x"), (3, "y")]
 
 
