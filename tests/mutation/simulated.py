@@ -136,6 +136,15 @@ NOT_FOUND = {
     f"{_OWNER}: never: if response.ratified": (
         "the commit is taken for a lost one, and the loop finds its own among the winners"
     ),
+    f"{_OWNER}: never: if ours": (
+        "as before: a commit that is kept and taken for another's is found among the winners"
+    ),
+    f"{_OWNER}: never: if latest is None or latest < proposed.version": (
+        "what nobody has yet is said to be unknown, where it would be proposed again: no lie"
+    ),
+    f"{_OWNER}: never: if ours is None": (
+        "an owner keeps a commit until the log shows it, so where it does not keep one it is there"
+    ),
     f"{_OWNER}: never: if proposed.version in self._log.commits": (
         "where the owner has told already whose it is, the outcome is said to be unknown: no lie"
     ),

@@ -28,6 +28,7 @@ _FIRST = (
     Configuration(((_RED,), (_DELETE,)), partitioned=True),
 )
 _WITH_FEATURES = ("append", "delete", "add_one", "add_one", "merge", "feature", "feature")
+_TOGETHER = (*("together",) * 6, "append", "note")
 _TRANSFERS_EACH = 6  # runs
 _OWNED = {"writers": 2, "transfers": 4, "changes": True}
 _COORDINATED = Configuration(((_RED,), (_DELETE,)), **EXCLUSIONS["coordination"])
@@ -62,9 +63,12 @@ def found_within(seconds: float) -> str | None:
 def _plan(seed: int) -> Plan:
     """The run of a seed: every other one has all keepers, and writers who meet more often.
 
-    In every fourth one many of them change what the others have to keep to.
+    In every fourth one many of them change what the others have to keep to; in another fourth
+    several of one process make one commit, now and then.
     """
     plan = Plan.drawn(seed, 6)
+    if seed % 4 == 3:
+        plan = replace(Plan.busy(seed, 6), kinds=_TOGETHER)
     if seed % 2 == 0:
         excludes = EXCLUDES[seed // 2 % len(EXCLUDES)]
         plan = replace(plan, writers=4, excludes=excludes, keepers=Plan.keepers, vector_files=True)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["EXCLUDES", "Plan"]
 
 EXCLUDES = ("store", "store", "dynamodb", "catalog", "owner", "owner-dynamodb")
-_SMALL = (*("append",) * 6, "import", "note")
-_SMALLEST = (*("mark",) * 14, "append", "note")
+_SMALL = (*("append",) * 3, *("together",) * 3, "import", "note")
+_SMALLEST = (*("mark",) * 12, *("together",) * 3, "note")
 _FEW_FAULTS = 10
 
 

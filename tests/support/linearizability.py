@@ -23,7 +23,7 @@ from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.kernel.transaction.read_set import changing
 from adelta.log.load import load_state
 from tests.support.live_rows import FileKey, LiveRows, digest_of
-from tests.support.workload import NOTE, Model, Operation, digest, rows_of
+from tests.support.workload import NOTE, TOGETHER, Model, Operation, digest, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,13 +107,14 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
         data, meta = await table.store.get_with_meta(commit_path(version))
         commit = decode_commit(version, data, meta.last_modified_ms)
         made.notes[version] = commit.info.user_metadata
-        operation = _meant(commit)
-        if operation.name in logged:
-            first = logged[operation.name]
-            found.append(f"{operation} was committed twice, as {first} and as {version}")
-        if operation.name:
-            logged[operation.name] = version
-        model.apply(operation)
+        operation, *others = _meant(commit)
+        for each in (operation, *others):
+            if each.name in logged:
+                first = logged[each.name]
+                found.append(f"{each} was committed twice, as {first} and as {version}")
+            if each.name:
+                logged[each.name] = version
+        model.apply(operation, *others)
         made.digests[version] = model.digest()
         found += _not_asked_for(commit, state.configuration)
         state = state.advance([commit])
@@ -193,12 +194,13 @@ async def _paths(state: LogState) -> list[str]:
     return sorted((await state.files()).table["path"].to_pylist())
 
 
-def _meant(commit: Commit) -> Operation:
+def _meant(commit: Commit) -> list[Operation]:
     """What a commit was to do; one of whoever cleans up was to change nothing."""
     said = commit.info.user_metadata
     if said is None:
-        return Operation("", f"{commit.info.operation}")
-    return Operation(**json.loads(said))
+        return [Operation("", f"{commit.info.operation}")]
+    texts = [txn.app_id for txn in commit.set_transactions] if said == TOGETHER else [said]
+    return [Operation(**json.loads(text)) for text in texts]
 
 
 def _outcomes(history: History, logged: Mapping[str, int]) -> list[str]:

@@ -53,6 +53,7 @@ __all__ = [
     "FEATURES",
     "NOTE",
     "SCHEMA",
+    "TOGETHER",
     "Model",
     "Operation",
     "OverwritingStore",
@@ -64,6 +65,7 @@ __all__ = [
 
 SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64()), ("value", pa.int64())])
 NOTE = "owner.note"
+TOGETHER = "together"  # what commits of several operations say of themselves
 PARTITIONS = ("a", "b", "c")
 _KINDS = ("append", "append", "append", "delete", "add_one", "overwrite", "count", "note")
 ALL_KINDS = (*_KINDS, "merge", "restore", "column", "feature", "import")
@@ -88,7 +90,8 @@ class Operation:
     version that is the one of `ids`; ``column`` adds a column, which stays empty, and ``feature``
     sets properties that ask for features; ``import`` appends all of `ids` but the first, which is
     the number of its `txn`: no number is imported twice; ``mark`` has no rows, only a `txn` of its
-    own. `by_hand` it is staged in a transaction,
+    own; ``together`` appends, and says what it is by its `txn`, so that several of one process may
+    be one commit. `by_hand` it is staged in a transaction,
     file by file; else it is done by adelta's own operation, where there is one.
     """
 
@@ -138,9 +141,10 @@ class Model:
         self._past[self._version] = (self.rows, self.total, self.note, self.columns, self.asked)
         self._past.pop(self._version - _REMEMBERED, None)
 
-    def apply(self, operation: Operation) -> None:
-        """Do what the operation means; it becomes the next version."""
-        self._apply(operation)
+    def apply(self, *operations: Operation) -> None:
+        """Do what the operations mean; they become the next version."""
+        for operation in operations:
+            self._apply(operation)
         self._version += 1
         self._remember()
 
@@ -154,7 +158,7 @@ class Model:
         p, ids, rest = operation.p, operation.ids, operation.rest
         rows = self.rows.get(p, {})
         match operation.kind:
-            case "append":
+            case "append" | "together":
                 self._put(p, {**rows, **dict.fromkeys(ids, 0)})
             case "import" if ids[0] > self.imported:
                 self.imported = ids[0]
@@ -217,7 +221,7 @@ async def perform(table: Table, operation: Operation) -> int | None:
             table, {NOTE: operation.name}, user_metadata=operation.text()
         )
         return metrics.version
-    if operation.kind in ("merge", "restore", "column", "feature", "import"):
+    if operation.kind in ("merge", "restore", "column", "feature", "import", "together"):
         return await _perform_more(table, operation)
     if not operation.by_hand and operation.kind not in ("count", "mark"):
         return await _perform(table, operation)
@@ -268,6 +272,10 @@ async def _perform_more(table: Table, operation: Operation) -> int | None:
             rows = _table([(operation.p, i, 0) for i in operation.ids])
             txn, text = ("job", number), numbered.text()
             return (await write_table(table, rows, txn=txn, user_metadata=text)).version
+        case "together":
+            rows = _table([(operation.p, i, 0) for i in operation.ids])
+            told = {"txn": (text, 1), "user_metadata": TOGETHER}
+            return (await write_table(table, rows, group_commit=True, **told)).version
         case "column":
             column = pa.schema([(_column(operation), pa.int64())])
             return (await add_columns(table, column, user_metadata=text)).version
