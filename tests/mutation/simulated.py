@@ -23,6 +23,8 @@ _OWNER = "adelta/commit/owner_commit.py"
 _CLEANUP = "adelta/kernel/log_cleanup.py"
 _VACUUM = "adelta/kernel/vacuum.py"
 _PLAN = "adelta/operations/vacuum_plan.py"
+_LOOP = "adelta/write/commit_loop.py"
+_OWN = "own = next((at for at, c in enumerate(commits) if c.info.txn_id == transaction_id), None)"
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ _GUARDS = {  # of modules in which the others are not about races: parts of what
     "adelta/commit/check_then_put.py": ("is_there(store, path)",),
     "adelta/write/winners.py": ("found is None and at == 0", "never: if found is None"),
     "adelta/write/recent_commits.py": ("missing > 0",),
-    "adelta/write/commit_loop.py": ("not winners.follow_base", "len(group) > 1 and own"),
+    _LOOP: ("not winners.follow_base", "len(group) > 1 and own"),
     _DYNAMO: ("never: if taken", "not is_next", "not claimed", "entry.temp_path", "entry.complete"),
     _OWNER: ("response.ratified", "never: if ours", "latest < proposed", "self._log.commits"),
     _CLEANUP: ("run[-1].version + 1", "not candidates"),
@@ -61,11 +63,7 @@ _CHANGES = [
     _Change(_FILES, "if not is_by(found, transaction_id):", "if False:"),
     _Change(_DYNAMO, "put_new(entry.item):", "put_new(entry.item) or True:"),
     _Change(_DYNAMO, "version > 0 and not before.complete:", "version < 0:"),
-    _Change(
-        "adelta/write/commit_loop.py",
-        "own = next((at for at, c in enumerate(commits) if c.info.txn_id == transaction_id), None)",
-        "own = None",
-    ),
+    _Change(_LOOP, _OWN, "own = None"),
     _Change(
         "adelta/write/submission.py",
         "self.staged, self.read = judged.staged, judged.read",
@@ -105,6 +103,10 @@ _NO_DOMAINS = "no operation of the workload sets metadata of a domain that users
 _WHOLE_TABLE = (
     "no operation of the workload reads the whole table but those that read the whole log"
 )
+_TOLD_BEFORE = (
+    "coordinators find out by themselves whose a version is, and a simulated store says where it "
+    "has repeated a put: the loop looks again for those that do not say so"
+)
 _OF_CHECKER = {
     "never: if winner.info.txn_id == staged.transaction_id": "the loop looks for its own first",
     "never: if already_applied(staged.set_transactions, recorded)": _OTHER_RULE,
@@ -136,6 +138,8 @@ NOT_FOUND = {
     f"{_OWNER}: never: if response.ratified": (
         "the commit is taken for a lost one, and the loop finds its own among the winners"
     ),
+    f"{_LOOP}: 'own = None' for {_OWN!r}": _TOLD_BEFORE,
+    f"{_LOOP}: never: if len(group) > 1 and own is not None": _TOLD_BEFORE,
     f"{_OWNER}: never: if ours": (
         "as before: a commit that is kept and taken for another's is found among the winners"
     ),
