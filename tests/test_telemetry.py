@@ -95,7 +95,7 @@ async def test_a_failure_is_the_status_of_its_span(
         await adelta.delete(tmp_path / "t", "nope = 2")
     (failed,) = [span for span in spans.get_finished_spans() if span.name == "adelta.delete"]
     assert failed.status.status_code is trace.StatusCode.ERROR
-    assert failed.attributes["error.type"] == "InvalidExpressionError"
+    assert failed.attributes["error.type"] == "UnresolvedColumnError"
 
 
 async def test_a_stream_that_is_left_ends_its_span_and_parts_with_no_context(

@@ -56,17 +56,15 @@ def change_by_spark(
     name, zone = name or "target", session_zone(access.spark)
     df = access.rows(version).alias(name)
     where = f.lit(True) if condition is None else _column(condition)
-    looked_at = rows_looked_at(df, where, name, schema, zone, alone=True)
-    if looked_at is not None and is_remote():  # where Spark tells a reader no conditions
-        df = access.rows(version, to_sql(looked_at)).alias(name)
-    if isinstance(condition, str) and "SELECT" in (each.upper for each in tokenize(condition)):
-        looked_at = None  # it may ask for other rows of the table
     computed = {
         f"v{index}": _column(value)
         for index, value in enumerate(values.values())
         if not _is_default(value)
     }
     try:
+        looked_at = rows_looked_at(df, where, name, schema, zone, alone=True)
+        if looked_at is not None and is_remote():  # where Spark tells a reader no conditions
+            df = access.rows(version, to_sql(looked_at)).alias(name)
         keys = named_by(df, df, [*computed.values(), where])
         found = df.where(where).select(
             f.lit(True).alias("k"),
@@ -76,6 +74,8 @@ def change_by_spark(
         found = found.dropDuplicates(["k", *keys.names("k")])
     except AnalysisException as error:
         raise reason from error
+    if isinstance(condition, str) and "SELECT" in (each.upper for each in tokenize(condition)):
+        looked_at = None  # it may ask for other rows of the table
     said = {
         "on": keys.matched("target", "source", "k"),
         "predicate": condition if isinstance(condition, str) else text_of(df, where),

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta import snapshot as snapshot_module
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.data_skipping.prune import Skipping
+from adelta.kernel.expressions import dnf
 from adelta.kernel.expressions.dnf import is_long
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def test_a_long_predicate_is_looked_into_in_threads_alone(
     spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     loop, seen = threading.get_ident(), []
-    parsed, prepared = snapshot_module.to_predicate, Skipping.of
+    parsed, prepared = dnf.to_predicate, Skipping.of
 
     def watched(where: Any, **settings: Any) -> Any:
         seen.append(("parsed", threading.get_ident() == loop))
@@ -48,7 +48,7 @@ async def test_a_long_predicate_is_looked_into_in_threads_alone(
 
     async with adelta.open_table(await table_of(tmp_path)) as table:
         snapshot = await table.snapshot()
-        monkeypatch.setattr(snapshot_module, "to_predicate", watched)
+        monkeypatch.setattr(dnf, "to_predicate", watched)
         monkeypatch.setattr(Skipping, "of", watched_too)
         scan = snapshot.scan(["name"], where=SPELLINGS[spelling])
         assert scan.schema.names == ["name"]

@@ -16,9 +16,9 @@ from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import DEEP, cases
 
-RUNS = cases(700, 56)  # of 30 commits each: more than 20,000, or 1,700
+RUNS = cases(700, 36)  # of 30 commits each: more than 20,000, or 1,100
 BUSY = cases(1000, 10)  # of 60 small commits each, and more: 75,000, or 750
-LIGHT = cases(1000, 55)  # of 120 that have no rows, most of them, and more: 140,000, or 7,800
+LIGHT = cases(1000, 58)  # of 120 that have no rows, most of them, and more: 140,000, or 8,200
 
 
 @pytest.mark.parametrize("seed", range(RUNS))

@@ -22,6 +22,7 @@ from adelta._chance import drawn_from
 from adelta._clock import told_by
 from adelta._concurrency import have_jobs_run
 from adelta.parquet.footer.known_shapes import forget_shapes
+from adelta.write.spec import engine_info
 from tests.simulation.loop import SimulatedLoop, numbered_scopes
 
 if TYPE_CHECKING:
@@ -184,6 +185,7 @@ class World:
     def _in_force(self) -> Iterator[None]:
         pa.scalar(0)  # what Arrow imports first is no job of the world's
         forget_shapes()
+        engine_info()  # nor is what the first commit of a process looks up
         cpus, files = pa.cpu_count(), pa.io_thread_count()
         pa.set_cpu_count(1)
         pa.set_io_thread_count(1)

@@ -132,13 +132,15 @@ def test_a_write_of_an_old_plan_does_not_undo_a_commit_that_came_between(spark, 
     assert (500, "a") in pairs(path)
 
 
-def test_overwrite_schema_keeps_the_columns_that_cluster_the_table(spark, path):
+def test_overwrite_schema_may_take_the_columns_away_that_cluster_the_table(spark, path):
     schema = arrow_schema(spark.createDataFrame([], "id long, p string").schema)
     adelta.sync.create_table(path, schema, cluster_by=["id"]).close()
     writer = spark.createDataFrame([(1,)], "other long").write.format("adelta").mode("overwrite")
-    with pytest.raises(PySparkException, match="clustered by id"):
-        writer.option("overwriteSchema", True).save(path)
-    assert pairs(path) == []
+    writer.option("overwriteSchema", True).save(path)
+    assert [row.asDict() for row in spark.read.format("adelta").load(path).collect()] == [
+        {"other": 1}
+    ]
+    assert not adelta.sync.detail(path).clustering_columns
 
 
 def test_a_writer_that_loses_hears_of_it_by_delta_sparks_exception(spark, path):

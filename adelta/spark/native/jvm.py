@@ -187,6 +187,8 @@ def conjuncts_of(df: DataFrame, condition: Column) -> list[str]:
     """The SQL texts of those parts of a condition that AND joins and that have one, as `sql_of`."""
     gateway: Any = df.sparkSession.sparkContext._gateway
     plan: Any = _analyzed(df.select(condition.alias("value")))
+    if plan.nodeName() != "Project":  # it is about more than one row
+        return []
     written, texts = _new(gateway, _TEXT, ()), list[str]()
     parts = [plan.projectList().head().child()]
     while parts:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.kernel.data_skipping import known_statistics
+from adelta.kernel.data_skipping import known_statistics, stats_parse
 from adelta.kernel.data_skipping.known_statistics import KnownStatistics
 from adelta.kernel.data_skipping.statistic import Statistic
 from adelta.kernel.schema import types as t
@@ -26,13 +26,13 @@ MOST = Statistic(("maxValues", "a"), ("maxValues", "a"), t.STRING)
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Of how many files how many statistics were parsed, each time."""
     seen: list[tuple[int, int]] = []
-    parse = known_statistics.parse_stats
+    parse = stats_parse.parse_stats
 
     def counted(texts: Any, statistics: Sequence[Statistic]) -> Any:
         seen.append((len(texts), len(statistics)))
         return parse(texts, statistics)
 
-    monkeypatch.setattr(known_statistics, "parse_stats", counted)
+    monkeypatch.setattr(stats_parse, "parse_stats", counted)
     return seen
 
 
