@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, SparkRuntimeException
 
 import adelta
 import adelta.spark
@@ -82,7 +82,7 @@ def test_rows_that_are_only_rearranged_are_no_change_of_data(spark, path):
     changes = [file["dataChange"] for kind in ("add", "remove") for file in newest(path, kind)]
     assert changes == [False] * 3
     fewer = frame(spark, *range(8))
-    with pytest.raises(PySparkException, match="8 would take the place of 9"):
+    with pytest.raises(SparkRuntimeException, match="8 would take the place of 9"):
         write(fewer, path, "overwrite", dataChange="false")
     for mode, more, why in (
         ("append", {}, "adds rows"),
