@@ -16,6 +16,7 @@ from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES, NUM_RE
 from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.kernel.schema.conform import conform, find_field
 from adelta.kernel.schema.types import DataType, StructType
+from adelta.log.matching_files import skipping_by
 
 if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
@@ -36,11 +37,8 @@ class RowGroupSkipping:
         self.skipping: Skipping | None = None
         """The predicate in terms of statistics; None where it says nothing of them."""
         if plan.where is not None:
-            if skipping is None:
-                from adelta.kernel.data_skipping.prune import Skipping
-
-                skipping = Skipping.for_plan(plan.where, plan)
-            self.skipping = skipping if skipping.by_statistics is not None else None
+            made = skipping or skipping_by(plan.where, plan)
+            self.skipping = made if made.by_statistics is not None else None
 
     def kept(self, file: AddFile, parquet: ParquetFile) -> list[int]:
         """The row groups that may hold rows for which the predicate is true. CPU-heavy."""
