@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -18,16 +19,16 @@ from adelta._arrow_values import array_of_numpy
 from adelta._concurrency import CPU_THREADS, in_thread
 from adelta._dataclasses import dataclass
 from adelta._read_ahead import ReadAhead
-from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
 from adelta.operations.matching import live_rows
+from adelta.operations.one_by_one import one_by_one
 from adelta.parquet.chunk_copies import encoded_chunks
 from adelta.parquet.footer.layout import SelectedColumns
 from adelta.parquet.write.row_shape import conform
 from adelta.parquet.write.statistics import FileStatistics, StatisticsCollector
 from adelta.read.opener import open_data_file
 from adelta.write.chunk_file import ChunkDataFile, ChunkLayout, UncheckedPagesError
-from adelta.write.data_file_writer import discard_data_files, stored_rows
+from adelta.write.data_file_writer import stored_rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
@@ -79,20 +80,9 @@ async def copy_by_column(
     layout = await in_thread(ChunkLayout.of, spec)
     if layout is None:
         return [], list(files)
-    done: list[AddFile] = []
-    try:
-        for matched in files:
-            if not _may_be_copied(matched):
-                continue
-            add = await _copied(roots, layout, matched, instead)
-            if add is None:
-                left.append(matched)
-            else:
-                done.append(add)
-    except BaseException:
-        await discard_data_files(roots.store, [decode_path(add.path) for add in done])
-        raise
-    return done, left
+    copied = partial(_copied, roots, layout, instead=instead)
+    done, others = await one_by_one(roots, filter(_may_be_copied, files), copied)
+    return done, left + others
 
 
 def _may_be_copied(matched: MatchedFile) -> bool:

@@ -16,7 +16,6 @@ import pyarrow as pa
 from adelta._arrow_values import array_of_numpy
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
-from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import columns_of
@@ -25,12 +24,12 @@ from adelta.kernel.schema.types import StructType
 from adelta.kernel.stats_text import stats_with_columns
 from adelta.operations.assigned_rows import AssignedRows
 from adelta.operations.copy_plan import copy_plan
+from adelta.operations.one_by_one import one_by_one
 from adelta.parquet.chunk_copies import encoded_chunks
 from adelta.parquet.write.statistics import StatisticsCollector
 from adelta.read.data_files import read_files
 from adelta.read.opener import open_data_file
 from adelta.write.chunk_file import ChunkDataFile, ChunkLayout, UncheckedPagesError
-from adelta.write.data_file_writer import discard_data_files
 from adelta.write.row_rules import RowRules
 
 if TYPE_CHECKING:
@@ -127,30 +126,19 @@ async def update_columns(
         InvalidTableError: a file is damaged.
         StorageError: the store refused or failed.
     """
-    left = [each for each in files if not _may_be_copied(each.file)]
+    left = [each for each in files if not _may_be_copied(each)]
     if len(left) == len(files) or set(assignments.target.names) & set(spec.partition_columns):
         return [], list(files)
     layout = await in_thread(ChunkLayout.of, spec)
     if layout is None:
         return [], list(files)
-    done: list[AddFile] = []
     updating = _Updating(roots, configuration, layout, assignments)
-    try:
-        for matched in files:
-            if not _may_be_copied(matched.file):
-                continue
-            add = await updating.file(matched)
-            if add is None:
-                left.append(matched)
-            else:
-                done.append(add)
-    except BaseException:
-        await discard_data_files(roots.store, [decode_path(add.path) for add in done])
-        raise
-    return done, left
+    done, others = await one_by_one(roots, filter(_may_be_copied, files), updating.file)
+    return done, left + others
 
 
-def _may_be_copied(file: AddFile) -> bool:
+def _may_be_copied(matched: MatchedFile) -> bool:
+    file = matched.file
     return file.deletion_vector is None and bool(file.stats) and file.size >= _LEAST_BYTES
 
 
