@@ -30,14 +30,17 @@ Connection = ResponseHandler
 _METHODS = (
     "_drop_timeout",
     "_reschedule_timeout",
+    "close",
     "connection_lost",
     "connection_made",
     "data_received",
     "eof_received",
     "feed_data",
+    "force_close",
     "pause_writing",
     "resume_writing",
     "set_exception",
+    "set_response_params",
 )
 _ATTRIBUTES = {"_parser", "_payload", "transport"}
 

@@ -7,6 +7,9 @@ memory that the caller gives. The connection waits for that memory; a body that 
 aiohttp's way. A body whose length only its sender states gets memory as it comes: no more than as
 much again as has come of it, and `LONGEST_AHEAD` at first.
 
+What comes when no answer is waited for ends the connection: aiohttp would take it for the answer to
+the next request, as a server's that answers twice.
+
 However many connections have bytes at once, the loop takes no more than a bounded number of them
 between two turns: those that come after it are asked again at the next turn.
 """
@@ -106,6 +109,8 @@ class BodyConnection(Connection):
         self._rest: memoryview | None = None
         self._filled: asyncio.Future[None] | None = None
         self._more_to_come = False
+        self._asked = False
+        self._answer: StreamReader | None = None  # the body of the last one
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is there."""
@@ -152,6 +157,22 @@ class BodyConnection(Connection):
                 self._payload.feed_eof()
         self._wake()
 
+    def set_response_params(self, **params: Any) -> None:
+        """A request is about to be sent."""
+        self._asked, self._answer = True, None
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come, aiohttp's way."""
+        if data and self._waits_for_nothing():
+            self.force_close()
+            self.close()
+        else:
+            super().data_received(data)
+
+    def _waits_for_nothing(self) -> bool:
+        return not self._asked or (self._answer is not None and self._answer.is_eof())
+
     def _wake(self) -> None:
         if self._filled is not None and not self._filled.done():
             self._filled.set_result(None)
@@ -170,6 +191,8 @@ class BodyConnection(Connection):
         """The head of an answer is there."""
         message, payload = data
         self._more_to_come = 100 <= message.code < 200 and message.code != 101
+        if not self._more_to_come:
+            self._answer = payload
         length = message.headers.get("content-length", "")
         if length.isdecimal() and int(length) >= LONG_BODY and not payload.is_eof():
             self._unclaimed = payload

@@ -6,6 +6,7 @@ before its server, and `shaky`, a store through that proxy that tries three time
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from adelta.errors import (
     ThrottledError,
 )
 from adelta.storage.pin import Pin, pinned
-from tests.storage.faulty_proxy import Fate, FaultyProxy
+from tests.storage.faulty_proxy import Exchange, Fate, FaultyProxy
 from tests.storage.object_store_suite import paths_of
 
 if TYPE_CHECKING:
@@ -157,6 +158,30 @@ class HttpStoreSuite:
             await store.get_range("x", 0, 3)
         with pinned(pin), pytest.raises(ObjectChangedError, match="written again"):
             await store.get_ranges("x", [(0, 3)])
+
+    async def test_an_answer_that_comes_twice_is_not_taken_for_the_next_ones(
+        self, shaky: HttpObjectStore, proxy: FaultyProxy
+    ) -> None:
+        await shaky.put("x", b"of x")
+        await shaky.put("y", b"of y")
+        again = asyncio.Event()
+
+        async def twice(exchange: Exchange) -> bool:
+            answer = await exchange.forward()
+
+            async def repeat() -> None:
+                exchange.send(answer)
+                again.set()
+
+            exchange.send(answer)
+            exchange.later(repeat, 0.01)
+            return True
+
+        proxy.choose = lambda method, _: twice if method == "GET" and not again.is_set() else None
+        assert await shaky.get("x") == b"of x"
+        await again.wait()
+        await asyncio.sleep(0.02)  # until it has come
+        assert await shaky.get("y") == b"of y"
 
     async def test_a_stream_in_pieces_outlives_failures(
         self, shaky: HttpObjectStore, proxy: FaultyProxy
