@@ -40,9 +40,10 @@ class Slots:
         (self._ahead if goes_ahead() else self._others).append(turn)
         try:
             await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # it had come
+        except BaseException:  # of a coroutine that is closed where it waits, too
+            if turn.done() and not turn.cancelled():  # it had come
                 self.give()
+            turn.cancel()
             raise
 
     def give(self) -> None:

@@ -66,3 +66,13 @@ async def test_those_of_cancelled_tasks_go_to_others() -> None:
         assert users.now == 3, "none is lost, and none is there twice"
         users.go_on.set()
         await asyncio.gather(*after)
+
+
+async def test_those_of_coroutines_that_are_closed_where_they_wait_go_to_others() -> None:
+    slots = Slots(1)
+    await slots.take()
+    waiting = slots.take()
+    waiting.send(None)
+    waiting.close()
+    slots.give()
+    await asyncio.wait_for(slots.take(), 60)
