@@ -34,13 +34,23 @@ class AbandonedWrites:
         self._requests: dict[str, set[asyncio.Task[Any]]] = {}
         self._deletions: set[asyncio.Task[None]] = set()
 
-    async def run(self, key: str, request: Coroutine[Any, Any, R]) -> R:
-        """The result of a request that writes `key`; it goes on where the caller is cancelled."""
+    async def run(
+        self,
+        key: str,
+        request: Coroutine[Any, Any, R],
+        undo: Callable[[R], Awaitable[object]] | None = None,
+    ) -> R:
+        """The result of a request that writes `key`; it goes on where the caller is cancelled.
+
+        Then `undo` is given its result, if any: what it has begun, and nobody goes on with.
+        """
         task = asyncio.ensure_future(request)
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError:
             self._keep(key, task)
+            if undo is not None:
+                self._do_later(_undone(task, undo))
             raise
         try:
             return task.result()
@@ -54,7 +64,7 @@ class AbandonedWrites:
             _, requests = await asyncio.wait(requests, timeout=_WAIT)
         return [key for key in keys if key in self._requests] if requests else []
 
-    def delete_after(self, keys: Collection[str], delete: Callable[[], Awaitable[None]]) -> None:
+    def delete_after(self, keys: Collection[str], delete: Callable[[], Awaitable[object]]) -> None:
         """Have `keys` deleted when the requests to them are over."""
         requests = self._under_way(keys)
 
@@ -66,7 +76,16 @@ class AbandonedWrites:
             except AdeltaError as error:
                 _log.warning("objects that were written late were left behind: %s", error)
 
-        task = asyncio.get_running_loop().create_task(run())
+        self._do_later(run())
+
+    async def then(self, key: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Do `work` when requests to `key` are over, and again where one takes long."""
+        if late := await self.over([key]):
+            self.delete_after(late, work)
+        await work()
+
+    def _do_later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._deletions.add(task)
         task.add_done_callback(self._deletions.discard)
 
@@ -103,6 +122,16 @@ class AbandonedWrites:
                 del self._requests[key]
 
         task.add_done_callback(over)
+
+
+async def _undone(begun: asyncio.Task[R], undo: Callable[[R], Awaitable[object]]) -> None:
+    await asyncio.wait((begun,))
+    if begun.cancelled() or begun.exception() is not None:
+        return
+    try:
+        await undo(begun.result())
+    except AdeltaError as error:
+        _log.warning("an upload that was given up was left behind: %s", error)
 
 
 def _of_this_loop(tasks: Iterable[asyncio.Task[R]]) -> set[asyncio.Task[R]]:

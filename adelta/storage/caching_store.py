@@ -471,16 +471,18 @@ class CachingStore(ForwardingStore):
 
     async def aclose(self) -> None:
         """Give back connections, when what is to be kept has been written."""
-        await in_io_thread(written)
-        new = CacheFigures(
-            *(
-                getattr(self.figures, name) - getattr(self._counted, name)
-                for name in CacheFigures.__slots__
+        try:
+            await in_io_thread(written)
+            new = CacheFigures(
+                *(
+                    getattr(self.figures, name) - getattr(self._counted, name)
+                    for name in CacheFigures.__slots__
+                )
             )
-        )
-        self._counted = self.figures
-        await in_io_thread(self.cache.count, new)
-        await self.inner.aclose()
+            self._counted = self.figures
+            await in_io_thread(self.cache.count, new)
+        finally:
+            await self.inner.aclose()
 
 
 def _fits(extent: Extent, wanted: _Version) -> bool:

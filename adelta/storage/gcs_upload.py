@@ -58,8 +58,14 @@ async def upload(
         orjson.dumps({"name": key, "contentType": "application/octet-stream"}),
         path=address,
     )
-    began = await client.send(begin)
-    session = _Session(client, key, began.headers.get("location", ""))
+
+    async def undo(began: Answer) -> None:
+        await session_of(began).cancel()
+
+    def session_of(began: Answer) -> _Session:
+        return _Session(client, key, began.headers.get("location", ""))
+
+    session = session_of(await client.abandoned.run(key, client.send(begin), undo))
     try:
         piece: bytes | None = first
         following: bytes | None = second
@@ -154,9 +160,10 @@ class _Session:
 
     async def cancel(self) -> None:
         """Have the store forget what it has got."""
-        await self._client.abandoned.over([self._key])  # a piece that comes later may complete it
         request = ObjectRequest("DELETE", self._key, self._query, path=self._path)
-        await self._client.try_send(request)
+        await self._client.abandoned.then(  # else a late piece may complete it
+            self._key, lambda: self._client.try_send(request)
+        )
 
 
 class _Sums:

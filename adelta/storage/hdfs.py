@@ -18,6 +18,8 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING
 
+import anyio
+
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._memory import memory_limit_of
 from adelta.errors import (
@@ -55,6 +57,7 @@ _MOST_ENTRIES = 6_400_000  # of a directory, which HDFS lets no cluster exceed
 _PAGE = 1000
 _AHEAD = 16  # directories that are listed at once
 _ATTEMPTS = 5
+_PAUSES = (0.1, 0.5, 2.0)  # seconds between looks for what may still come
 
 
 class HdfsStore(HttpObjectStore):
@@ -248,21 +251,40 @@ class HdfsStore(HttpObjectStore):
             repeated = await self._rename(path, hidden, found, data, if_absent=if_absent)
             writing.keys.pop()
         except Exception:
-            await self._forget(writing)
+            self._look_later(await self._forget(writing))
             raise
         except BaseException:  # what is under way goes on without us, and is deleted then
-            forget = partial(self._forget, writing)
+            forget = partial(self._forget_to_the_end, writing)
             self._client.abandoned.delete_after([request.key], forget)
             raise
-        await self._forget(writing)
+        self._look_later(await self._forget(writing))
         return ObjectMeta(path, found.size, found.modified_ms, found.tag, repeated)
 
-    async def _forget(self, writing: Writing) -> None:
-        """Delete what has no name: of attempts before the last, or of all."""
+    async def _forget(self, writing: Writing) -> list[str]:
+        """Delete what has no name, of attempts before the last or of all: what may still come.
+
+        That is what a datanode has not told of, and has not begun either.
+        """
         try:
-            await self._delete(writing.keys)
+            gone = await map_concurrent(self._removed, writing.keys, limit=self.concurrency)
         except StorageError as error:
             _log.warning("%s: hidden files were left behind: %s", self._uri, error)
+            return []
+        found = dict(zip(writing.keys, gone, strict=True))
+        return [key for key in writing.untold if found.get(key) is False]
+
+    async def _forget_to_the_end(self, writing: Writing) -> None:
+        await self._forget_late(await self._forget(writing))
+
+    def _look_later(self, late: list[str]) -> None:
+        if late:
+            self._client.abandoned.delete_after((), partial(self._forget_late, late))
+
+    async def _forget_late(self, late: list[str]) -> None:
+        for pause in _PAUSES:
+            if late:
+                await anyio.sleep(pause)
+                late = [key for key in late if not await self._removed(key)]
 
     async def _rename(
         self, path: str, hidden: str, found: HdfsStatus, data: bytes | None, *, if_absent: bool
@@ -346,6 +368,16 @@ class HdfsStore(HttpObjectStore):
         if not isinstance(outcome, Answer) or outcome.repeated:
             return False
         return boolean_of(outcome.body, f"DELETE of {hidden}") is True
+
+    async def _removed(self, hidden: str) -> bool:
+        """Delete a hidden file, if it is there: whether it was. Raises: StorageError."""
+        request = HdfsRequest("DELETE", hidden, operation="DELETE", kind="delete")
+        outcome = await self._client.try_send(request)
+        if isinstance(outcome, Answer):
+            return boolean_of(outcome.body, f"DELETE of {hidden}") is not False
+        if outcome.kind is Kind.NOT_FOUND:
+            return False
+        raise self._client.error(request, outcome)
 
     async def _delete_one(self, key: str) -> None:
         query = encode_query({"recursive": "false"})

@@ -69,14 +69,16 @@ class Writing:
 
     Each attempt writes a file of its own, which `name` gives the key of: an earlier one may still
     be under way in a datanode. `key` is that of the last one, `keys` are those that a datanode may
-    have begun. `chunks` are its bytes where they come one by one, and then there is
-    one attempt alone from when the first has been taken; `broke` is the error of their source.
+    have begun, of which the `untold` got no answer. `chunks` are its bytes where they come one by
+    one, and then there is one attempt alone from when the first has been taken; `broke` is the
+    error of their source.
     """
 
     name: Callable[[], str]
     chunks: AsyncIterator[bytes] | None = None
     key: str = ""
     keys: list[str] = field(default_factory=list)
+    untold: list[str] = field(default_factory=list)
     begun: bool = False
     size: int = 0
     broke: BaseException | None = None
@@ -273,6 +275,7 @@ class HdfsClient(TokenClient):
         if writing is not None:
             headers["content-type"] = _BYTES
             writing.keys.append(writing.key)
+            writing.untold.append(writing.key)
         origin = str(where.origin())
         session = (await self._pool.open(origin)).session
         self.counter.asked(request.kind)
@@ -297,8 +300,13 @@ class HdfsClient(TokenClient):
             unsent = isinstance(
                 error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
             )
+            if unsent and writing is not None:
+                writing.keys.pop()
+                writing.untold.pop()
             failure = connection_failure(error, sent=not unsent)
             raise ExchangeError(replace(failure, headers=_OF_DATANODE)) from error
+        if writing is not None:
+            writing.untold.pop()
         if answer.status == _REDIRECT:
             raise ExchangeError.refused("the datanode redirects in its turn, which none does")
         if answer.status >= 500:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -167,7 +168,14 @@ async def _in_parts(
         {**write_headers, **part_headers},
         optional=wanted if checksums else {},
     )
-    began = await client.send(begin)
+
+    async def abort(upload: str) -> None:
+        await client.try_send(ObjectRequest("DELETE", key, encode_query({"uploadId": upload})))
+
+    async def undo(began: Answer) -> None:
+        await abort(upload_id(began.body, what=f"the upload of {key!r}"))
+
+    began = await client.abandoned.run(key, client.send(begin), undo)
     checksums = checksums and all(began.headers.get(h) == value for h, value in wanted.items())
     upload = upload_id(began.body, what=f"the upload of {key!r}")
     try:
@@ -177,8 +185,7 @@ async def _in_parts(
         return size, await _complete(client, key, upload, parts, size, part_headers)
     except BaseException:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):  # parts left cost money
-            await client.abandoned.over([key])  # a part that comes later would stay
-            await client.try_send(ObjectRequest("DELETE", key, encode_query({"uploadId": upload})))
+            await client.abandoned.then(key, partial(abort, upload))  # else a late part would stay
         raise
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import adelta
 from adelta.storage import abandoned_writes
+from adelta.storage.object_client import ObjectRequest
 from adelta.storage.s3 import S3Store
 from tests.storage.faulty_proxy import FaultyProxy
 from tests.storage.object_store_suite import paths_of, pieces
@@ -133,24 +134,43 @@ async def test_an_append_that_is_cancelled_leaves_nothing_when_its_handle_is_clo
     assert await paths_of(near) == before
 
 
-@pytest.mark.parametrize("what", ["partNumber", "uploadId"], ids=["a part", "the end"])
+STEPS = {
+    "the beginning": ("POST", "uploads"),
+    "a part": ("PUT", "partNumber"),
+    "the end": ("POST", "uploadId"),
+}
+
+
+@pytest.mark.parametrize("wait", [600.0, 0.01], ids=["soon", "later than anybody waits"])
+@pytest.mark.parametrize("step", STEPS)
 async def test_a_stream_that_is_cancelled_leaves_neither_object_nor_parts(
-    proxy: HoldingProxy, store: S3Store, near: S3Store, what: str
+    proxy: HoldingProxy,
+    store: S3Store,
+    near: S3Store,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    wait: float,
 ) -> None:
-    end = what == "uploadId"
-    proxy.holds = lambda method, target: method == ("POST" if end else "PUT") and what in target
+    monkeypatch.setattr(abandoned_writes, "_WAIT", wait)
+    held, what = STEPS[step]
+    proxy.holds = lambda method, target: method == held and what in target
     task = asyncio.ensure_future(store.put_stream("s", pieces(*[MEGABYTE] * 20)))
     await proxy.held.wait()
     ended = await cancelled(task)
     opening = asyncio.ensure_future(proxy.open_later())
     await ended
-    assert proxy.let_through, "what is left is deleted after it"
     await store.delete(["s"])
     await store.aclose()
     await opening
+    assert proxy.let_through, "what is left is deleted after it"
     assert await paths_of(near) == []
     methods = [method for method, target in proxy.seen if "uploadId" in target]
     assert methods[-1] == "DELETE"
+    again = step != "the beginning" and wait < 1
+    assert methods.count("DELETE") == 1 + again, "what comes late would stay"
+    asked = f"prefix={near._root}&uploads="
+    listed = await near._client.send(ObjectRequest("GET", query=asked.replace("/", "%2F")))
+    assert b"<UploadId>" not in listed.body
 
 
 async def test_only_who_deletes_the_same_object_waits(

@@ -237,6 +237,31 @@ async def test_a_datanode_that_breaks_off_is_left_for_another(
         assert await store.get("x") == data
 
 
+async def test_what_a_datanode_writes_after_it_was_given_up_is_deleted(
+    store: HdfsStore, fake_hdfs: FakeHdfs
+) -> None:
+    named, written = asyncio.Event(), asyncio.Event()
+
+    async def late(exchange: Exchange) -> bool:
+        async def write() -> None:
+            await named.wait()
+            await exchange.forward()
+            written.set()
+
+        exchange.later(write, 0)
+        return False
+
+    fake_hdfs.goes_on = False  # which the proxy does not pass on
+    async with FaultyProxy(f"http://{fake_hdfs.datanodes[0]}") as slow:
+        fake_hdfs.datanodes = [slow.endpoint.removeprefix("http://"), fake_hdfs.datanodes[1]]
+        slow.fates = [late]
+        await store.put("x", b"some bytes")
+        named.set()
+        await written.wait()
+        await store.aclose()
+    assert fake_hdfs.hidden() == []
+
+
 async def test_a_stream_that_breaks_off_leaves_the_object_as_it_was(
     store: HdfsStore, fake_hdfs: FakeHdfs
 ) -> None:
