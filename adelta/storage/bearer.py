@@ -68,8 +68,8 @@ class BearerTokens:
             return token
         assert self._tokens is not None
         known = self._tokens.newest
-        if known is None or _is_over(known):
-            return await self._tokens.after(known)
+        if known is None:
+            return await self._tokens.after(None)
         return await self._tokens.ahead(known, partial(_is_over, known))
 
     async def after_expiry(self, used: Token) -> Token | None:

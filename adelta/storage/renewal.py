@@ -1,9 +1,9 @@
 """Renewed: the newest of what is fetched by calls that block, as tokens and keys are.
 
 One call is made at a time, in a worker thread. Who waits for one that fails fails with it, and
-makes no other. Ahead of its end one caller renews it, while the others go on with what there is;
-where that fails it is left alone for a while. A forked child makes calls by itself, whatever its
-parent was doing.
+makes no other. Ahead of its end one caller renews it, while the others go on with what there is,
+but wait once that is over; where that fails it is left alone for a while. A forked child makes
+calls by itself, whatever its parent was doing.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ class Renewed(Generic[R]):
         return await in_io_thread(self._after, known, self._failures)
 
     async def ahead(self, known: R, is_over: Callable[[], bool]) -> R:
-        """Another one than `known` where that can be had now, or `known` while it is not over.
+        """Another one than `known`, or `known` while it is not over and another cannot be had now.
 
         Raises:
-            StorageError: as `fetch` does, where `known` is over.
+            AdeltaError: as `fetch` does, where `known` is over.
         """
-        paused = monotonic() < self._paused_until and not is_over()
-        if paused or self._renewing == os.getpid():
+        if is_over():
+            return await self.after(known)
+        if monotonic() < self._paused_until or self._renewing == os.getpid():
             return known
         self._renewing = os.getpid()
         try:

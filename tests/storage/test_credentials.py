@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ import pytest
 from adelta.errors import InvalidOptionError, PermissionDeniedError, StorageError
 from adelta.storage import credentials
 from adelta.storage.credentials import AccessProvider
+from adelta.storage.renewal import Renewed
 from adelta.storage.s3 import S3Store
 from adelta.storage.s3_options import parse_options
 from tests.storage.faulty_proxy import Fate, FaultyProxy
@@ -155,6 +158,25 @@ async def test_keys_that_cannot_be_renewed_yet_are_used_to_their_end(
     access = await provider.current()
     (tmp_path / "keys.py").write_text("raise SystemExit(1)")
     assert await provider.current() == access
+
+
+async def test_nobody_goes_on_with_keys_that_are_over_while_another_renews_them() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def fetch() -> str:
+        begun.set()
+        goes_on.wait(20)
+        return "new"
+
+    keys = Renewed(fetch, "old")
+    renewing = asyncio.ensure_future(keys.ahead("old", lambda: False))
+    await asyncio.to_thread(begun.wait, 20)
+    assert await keys.ahead("old", lambda: False) == "old"
+    late = asyncio.ensure_future(keys.ahead("old", lambda: True))
+    await asyncio.wait({late}, timeout=0.02)
+    assert not late.done()
+    goes_on.set()
+    assert await asyncio.gather(renewing, late) == ["new", "new"]
 
 
 async def test_roles_are_assumed(tmp_path: Path) -> None:
