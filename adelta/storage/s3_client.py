@@ -277,9 +277,8 @@ class _Sending(Sending[_Target]):
 
 
 def _is_by_keys(request: ObjectRequest) -> bool:
-    """Whether it is one that begins a session, or copies a whole object."""
-    is_copy = "x-amz-copy-source" in request.headers and not request.query
-    return is_copy or request.query == _BEGIN_SESSION
+    """Whether it is one that begins a session, or copies an object or a part of one."""
+    return "x-amz-copy-source" in request.headers or request.query == _BEGIN_SESSION
 
 
 def _instead(request: ObjectRequest, payload: str) -> dict[str, str]:

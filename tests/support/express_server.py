@@ -90,7 +90,7 @@ class FakeExpress(FakeS3):
 
     def keys(self, asked: Asked) -> Credentials:
         token = asked.headers.get("x-amz-s3session-token")
-        by_keys = asked.operation in ("begin_session", "copy")
+        by_keys = asked.operation in ("begin_session", "copy", "copy_part")
         if by_keys == (token is not None):
             raise RefusedError(403, "AccessDenied", "by a session, or by the user's own keys")
         if token is None:
