@@ -75,6 +75,7 @@ class AzureClient(TokenClient):
     """Sends requests to one container."""
 
     service = "Azure"
+    named_by = "azure_storage_account_name, azure_storage_endpoint or the address"
 
     def __init__(self, container: str, name: str, options: AzureOptions) -> None:
         """A client of `container`, which texts call `name`.

@@ -67,6 +67,7 @@ class GcsClient(TokenClient):
     """Sends requests to one bucket of Google Cloud Storage."""
 
     service = "GCS"
+    named_by = "google_base_url"
 
     def __init__(self, bucket: str, options: GcsOptions) -> None:
         """A client of `bucket`.

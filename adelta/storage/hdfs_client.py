@@ -26,6 +26,7 @@ from adelta.storage.body_checks import Fault
 from adelta.storage.hdfs_answers import failure_of_hdfs
 from adelta.storage.hdfs_auth import KerberosTokens
 from adelta.storage.hdfs_options import HdfsOptions, cluster_of, own_user
+from adelta.storage.http import unknown_host
 from adelta.storage.object_answers import (
     Answer,
     Failure,
@@ -97,6 +98,7 @@ class HdfsClient(TokenClient):
     """Sends requests to one cluster."""
 
     service = "HDFS"
+    named_by = "the address, or dfs.namenode.http-address"
     longest_error = 64 << 10  # an exception comes with its trace
 
     def __init__(self, options: HdfsOptions) -> None:
@@ -161,6 +163,12 @@ class HdfsClient(TokenClient):
         if writing is not None and writing.chunks is not None and writing.begun:
             return replace(outcome, transient=False, otherwise=False, expired=False)
         return outcome
+
+    def unknown(self, host: str, target: TokenTarget) -> Failure:
+        """What it means that no host has that name: another namenode may have one."""
+        failure = super().unknown(host, target)
+        several = self._cluster is not None and len(self._cluster.origins) > 1
+        return replace(failure, kind=Kind.UNSENT) if several else failure
 
     # ---------------------------------------------------------------------------------- requests
 
@@ -304,6 +312,8 @@ class HdfsClient(TokenClient):
                 writing.keys.pop()
                 writing.untold.pop()
             failure = connection_failure(error, sent=not unsent)
+            if unknown_host(error) is not None:
+                failure = replace(failure, advice="let this machine know the datanodes' names")
             raise ExchangeError(replace(failure, headers=_OF_DATANODE)) from error
         if writing is not None:
             writing.untold.pop()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
 import urllib.request
 from dataclasses import field
@@ -29,10 +30,19 @@ from adelta.storage._aiohttp import connect_by, repeat_nothing
 from adelta.storage.long_body import BodyConnection, LoopTurn
 from adelta.storage.slots import Slots
 
-__all__ = ["BoundPool", "HttpOptions", "HttpPool", "check_proxy", "proxy_for", "trusted_by"]
+__all__ = [
+    "BoundPool",
+    "HttpOptions",
+    "HttpPool",
+    "check_proxy",
+    "proxy_for",
+    "trusted_by",
+    "unknown_host",
+]
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ_BUFFER = 256 << 10
+_NO_SUCH_NAME = {getattr(socket, name, None) for name in ("EAI_NONAME", "EAI_NODATA")}
 _reading = ForkSafeLock()  # a bundle is read once, which takes long
 _kept: list[BoundPool] = []  # connections that collecting would close at the wrong place
 
@@ -188,6 +198,15 @@ def _read_trust(ca_bundle: str) -> ssl.SSLContext:
             f"storage option aws_ca_bundle, or the variable AWS_CA_BUNDLE: {ca_bundle!r} is no "
             f"file of certificates in PEM: {error}"
         ) from error
+
+
+def unknown_host(error: Exception) -> str | None:
+    """The host that could not be reached for there is none of that name; None for other errors."""
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return None
+    reason = error.os_error
+    names_none = isinstance(reason, socket.gaierror) and reason.errno in _NO_SUCH_NAME
+    return error.host if names_none else None
 
 
 def check_proxy(address: str, name: str) -> str:

@@ -24,7 +24,7 @@ from adelta._dataclasses import dataclass
 from adelta._memory import check_memory
 from adelta.storage.abandoned_writes import AbandonedWrites
 from adelta.storage.body_checks import object_fault, range_fault
-from adelta.storage.http import HttpPool, proxy_for
+from adelta.storage.http import HttpPool, proxy_for, unknown_host
 from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
 from adelta.storage.object_answers import Answer, Failure, Kind, connection_failure, outcome_of
 from adelta.storage.request_log import logged
@@ -150,6 +150,8 @@ class ObjectClient(ABC, Generic[T]):
 
     service: str
     """What the store is called in errors."""
+    named_by: str
+    """In words, what says to which host requests go."""
     longest_error = LONGEST_ERROR
     """Bytes that are kept of what the store says of an error."""
 
@@ -291,6 +293,8 @@ class ObjectClient(ABC, Generic[T]):
             except aiohttp.ClientConnectorCertificateError as error:
                 return Failure(Kind.REFUSED, "", f"the certificate is not trusted: {error}", {})
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+                if (host := unknown_host(error)) is not None and self._server_time is None:
+                    return self.unknown(host, target)
                 return connection_failure(error, sent=False)
             except aiohttp.InvalidURL as error:
                 return Failure(Kind.REFUSED, "", f"the address is not valid: {error}", {})
@@ -322,6 +326,12 @@ class ObjectClient(ABC, Generic[T]):
             )
             exchange.status = response.status
             return await receive(request, response, self.longest_error)
+
+    def unknown(self, host: str, target: T) -> Failure:
+        """What it means that no host has that name, of a store that has never answered."""
+        is_proxy = target.proxy is not None and URL(target.proxy).host == host
+        named = "proxy_url, or the variable that names the proxy" if is_proxy else self.named_by
+        return Failure(Kind.REFUSED, "", f"there is no host {host!r}", {}, advice=f"check {named}")
 
     def proxy_before(self, origin: str) -> str | None:
         """The proxy through which requests go to `origin`. Raises: InvalidOptionError."""

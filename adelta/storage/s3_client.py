@@ -77,6 +77,7 @@ class S3Client(ObjectClient[_Target]):
     """
 
     service = "S3"
+    named_by = "aws_endpoint_url, aws_region and the name of the bucket"
 
     def __init__(self, bucket: str, options: S3Options) -> None:
         """A client of `bucket`.
