@@ -303,16 +303,22 @@ class HdfsStore(HttpObjectStore):
         )
         outcome = await self._client.try_send(request)
         what = f"RENAME to {self._client.name}/{key}"
+        error: StorageError
         if isinstance(outcome, Answer):
-            said = boolean_of(outcome.body, what)
-            if said is None:  # it knows the option, or would have said more
-                return outcome.repeated
-            return await self._renamed_by_gateway(path, found, said, if_absent=if_absent)
-        error = self._client.error(request, outcome)
-        if outcome.kind is Kind.EXISTS and not outcome.repeated and if_absent:
-            raise ObjectExistsError(f"{error}: there is another object {self._uri}/{path}")
-        if not outcome.maybe_applied:
-            raise error
+            try:
+                said = boolean_of(outcome.body, what)
+            except StorageError as unclear:
+                error = unclear
+            else:
+                if said is None:  # it knows the option, or would have said more
+                    return outcome.repeated
+                return await self._renamed_by_gateway(path, found, said, if_absent=if_absent)
+        else:
+            error = self._client.error(request, outcome)
+            if outcome.kind is Kind.EXISTS and not outcome.repeated and if_absent:
+                raise ObjectExistsError(f"{error}: there is another object {self._uri}/{path}")
+            if not outcome.maybe_applied and outcome.kind is not Kind.NOT_FOUND:
+                raise error  # the file was there: where it is not, something has renamed it
         # In doubt: what is there now decides, and whether the hidden file still is.
         there: HdfsStatus | Failure
         try:

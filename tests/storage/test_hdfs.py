@@ -162,6 +162,23 @@ class TestFailuresOfHdfs(HttpStoreSuite):
         proxy.choose = lambda *_: None
         assert await shaky.get("log/0.json") == b"ours"
 
+    @pytest.mark.parametrize("answer", ["of another time", "of a proxy"])
+    async def test_a_put_whose_rename_is_told_of_wrongly_is_found_to_be_ours(
+        self, shaky: HdfsStore, proxy: FaultyProxy, answer: str
+    ) -> None:
+        async def wrongly(exchange: Exchange) -> bool:
+            await exchange.forward()
+            if answer == "of a proxy":
+                exchange.send_answer(200, b"<html>", "content-type: text/html")
+            else:  # what is between has sent it twice
+                exchange.send(await exchange.forward())
+            return True
+
+        proxy.choose = renames(wrongly)
+        made = await shaky.put_if_absent("log/0.json", b"ours")
+        assert made.repeated
+        assert await shaky.get("log/0.json") == b"ours"
+
     async def test_a_put_whose_rename_never_came_is_certainly_none(
         self, shaky: HdfsStore, proxy: FaultyProxy, fake_hdfs: FakeHdfs
     ) -> None:
