@@ -57,8 +57,8 @@ _TICK = 16  # nanoseconds in which a time says how often, too
 _STALE = 3600.0  # seconds after which a file that was not finished is nobody's
 _LONGEST_TURN = 5.0  # seconds that another process's turn is waited for,
 _LEFT_ALONE = 60.0  # and for which nothing is written then
-_TOTAL = struct.Struct("<q")
-_CHECKED_TOTAL = struct.Struct("<q8s")
+_TOTAL = struct.Struct("<qQ")
+_CHECKED_TOTAL = struct.Struct("<qQ8s")
 _UNFINISHED = re.compile(r"\.[0-9]+-[0-9a-f]+")
 
 
@@ -90,6 +90,26 @@ class CacheStatus:
     figures: CacheFigures
 
 
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """The bytes that all processes count; `count` is another one each time files were counted.
+
+    What was reserved under another one is counted no more, unless it was there.
+    """
+
+    bytes: int
+    count: int
+
+
+@dataclass(slots=True)
+class _Reserved:
+    """Bytes that a process has counted and not written yet, under a count of files."""
+
+    process: int
+    count: int = 0
+    bytes: int = 0
+
+
 @dataclass(slots=True)
 class _File:
     """A file of the cache, as its folder lists it."""
@@ -109,7 +129,7 @@ class DiskCache:
         self.limit = limit
         self._objects = os.path.join(self.folder, "objects")
         self._ghosts: tuple[float, frozenset[bytes]] = (0.0, frozenset())
-        self._reserved = os.getpid(), 0  # bytes that are counted and not there yet, and whose
+        self._reserved = _Reserved(os.getpid())
         self._left_alone_until = 0.0
 
     # ------------------------------------------------------------------------------------- read
@@ -183,6 +203,8 @@ class DiskCache:
                 os.utime(file, ns=(now, now))
             finally:
                 os.close(file)
+            if self._reserved.count != self._count_of_files():  # it was not there to be counted
+                self._reserve(size)
             os.replace(fresh, f"{folder}/{extent.name}")
         except OSError:
             with contextlib.suppress(OSError):
@@ -195,16 +217,18 @@ class DiskCache:
 
         To take turns with other processes costs as much as to write a small extent.
         """
-        if self._reserved[0] != os.getpid():
-            self._reserved = os.getpid(), 0
-        if (left := self._reserved[1] - size) < 0:
+        reserved = self._reserved
+        if reserved.process != os.getpid():
+            reserved = self._reserved = _Reserved(os.getpid())
+        if reserved.bytes < size or reserved.count != self._count_of_files():
             more = max(size, min(_MOST_RESERVED, self.limit // _RESERVED_SHARE))
             with self._turn() as total:
-                if total + more > self.limit:
-                    total = self._evict(more)
-                self._set_total(total + more)
-            left += more
-        self._reserved = os.getpid(), left
+                if total.bytes + more > self.limit:
+                    total = _Total(self._evict(more), new_bits(64))
+                self._set_total(replace(total, bytes=total.bytes + more))
+            kept = reserved.bytes if reserved.count == total.count else 0
+            reserved.count, reserved.bytes = total.count, kept + more
+        reserved.bytes -= size
 
     def forget(self, entry: str, keep: str | None = None) -> None:
         """Delete what is there of an object, but of the version whose tag is `keep`."""
@@ -232,7 +256,7 @@ class DiskCache:
                             Path(folder, name).unlink(missing_ok=True)
                     with contextlib.suppress(OSError):
                         os.rmdir(folder)
-                self._set_total(0)
+                self._set_total(_Total(0, new_bits(64)))
                 for name in ("ghosts", "figures"):
                     (self.folder / name).unlink(missing_ok=True)
         except OSError as error:
@@ -245,14 +269,13 @@ class DiskCache:
 
     def count(self, figures: CacheFigures) -> None:
         """Add what one store has read to the figures of all, which is over with the cache."""
-        process, left = self._reserved
-        self._reserved = process, 0
-        left = left if process == os.getpid() else 0
+        reserved, self._reserved = self._reserved, _Reserved(os.getpid())
+        left = reserved.bytes if reserved.process == os.getpid() else 0
         if not left and figures == CacheFigures():
             return
         with contextlib.suppress(OSError), self._turn() as total:
-            if left:
-                self._set_total(max(0, total - left))
+            if left and reserved.count == total.count:
+                self._set_total(replace(total, bytes=max(0, total.bytes - left)))
             if figures != CacheFigures():
                 self._replace("figures", json.dumps(asdict(self._figures() + figures)).encode())
 
@@ -376,7 +399,7 @@ class DiskCache:
             return os.open(path, flags, 0o600)
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[int]:
+    def _turn(self) -> Iterator[_Total]:
         """This process's turn to change what all share: how many bytes they count.
 
         Raises:
@@ -393,11 +416,25 @@ class DiskCache:
                 raise
             try:
                 total = _total_of(os.pread(file.fileno(), _CHECKED_TOTAL.size, 0))
-                yield sum(each.size for each in self._files()) if total is None else total
+                if total is None:
+                    total = _Total(sum(each.size for each in self._files()), new_bits(64))
+                yield total
             finally:  # a child that was forked meanwhile has the file open, too
                 fcntl.flock(file, fcntl.LOCK_UN)
 
-    def _set_total(self, total: int) -> None:
+    def _count_of_files(self) -> int | None:
+        """Under which count of the files processes count; None where that is not known."""
+        try:
+            file = os.open(self.folder / "total", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            total = _total_of(os.read(file, _CHECKED_TOTAL.size))
+        finally:
+            os.close(file)
+        return None if total is None else total.count
+
+    def _set_total(self, total: _Total) -> None:
         file = os.open(self.folder / "total", os.O_WRONLY)
         try:
             os.pwrite(file, _checked(total), 0)
@@ -415,15 +452,16 @@ class DiskCache:
             raise
 
 
-def _checked(total: int) -> bytes:
+def _checked(total: _Total) -> bytes:
     """How the file `total` has it: what a loss of power has torn is counted anew."""
-    return _CHECKED_TOTAL.pack(total, xxhash.xxh3_64_digest(_TOTAL.pack(total)))
+    told = total.bytes, total.count
+    return _CHECKED_TOTAL.pack(*told, xxhash.xxh3_64_digest(_TOTAL.pack(*told)))
 
 
-def _total_of(data: bytes) -> int | None:
+def _total_of(data: bytes) -> _Total | None:
     if len(data) != _CHECKED_TOTAL.size:
         return None
-    total: int = _CHECKED_TOTAL.unpack(data)[0]
+    total = _Total(*_CHECKED_TOTAL.unpack(data)[:2])
     return total if data == _checked(total) else None
 
 

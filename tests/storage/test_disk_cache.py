@@ -416,7 +416,23 @@ def test_what_a_process_had_room_for_does_not_count_when_it_is_done(tmp_path: Pa
         assert cache.write(f"{number:032x}", Extent(0, 9, None, extent.tag, kept=False), bytes(9))
     cache.count(CacheFigures())
     counted = _total_of((tmp_path / "total").read_bytes())
-    assert counted == cache.status().bytes
+    assert counted is not None
+    assert counted.bytes == cache.status().bytes
+
+
+def test_processes_together_hold_no_more_than_the_limit(tmp_path: Path) -> None:
+    caches = [DiskCache(tmp_path, 4 << 20) for _ in range(40)]  # each is as one of a process
+    _, extent, _ = filled(tmp_path, limit=4 << 20)
+    for number in range(40 * 17):
+        later = Extent(0, 7_000, None, extent.tag, kept=False)
+        caches[number % 40].write(f"{number:032x}", later, bytes(7_000))
+        if number % 80 == 0:
+            assert caches[0].status().bytes <= 4 << 20
+    for each in caches:
+        each.count(CacheFigures())
+    counted = _total_of((tmp_path / "total").read_bytes())
+    assert counted is not None
+    assert caches[0].status().bytes <= counted.bytes <= 4 << 20
 
 
 def test_files_that_are_not_the_caches_stay(tmp_path: Path) -> None:
