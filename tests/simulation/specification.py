@@ -14,7 +14,7 @@ import json
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +23,9 @@ import pyarrow as pa
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.dynamodb import DynamoDbCoordinator
-from adelta.errors import CommitConflictError
+from adelta.errors import AdeltaError, CommitConflictError
+from adelta.kernel.actions.file_actions import DeletionVectorDescriptor, decode_path
+from adelta.kernel.deletion_vector.descriptor import vector_path
 from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, LogFileKind, parse_log_path
 from adelta.operations import delete, update, write_table
 from adelta.table import Table
@@ -48,6 +50,7 @@ COLUMN_1 = ("red", "blue")
 SCHEMA = pa.schema([("col1", pa.string()), ("col2", pa.int64())])
 _ENTRIES, _FIRST = ".dynamodb/", "|00000000000000000000.json"
 _COMPLETE = b"('complete', 'true')"
+_VIOLATED = "Error: Invariant ConsistentRead is violated."
 BASE: tuple[Row, ...] = (("red", 1), ("blue", 1))
 
 
@@ -148,10 +151,13 @@ class _Checks:
     reads: int = 0
 
     def add(self, scene: _Scene) -> None:
-        commits = {
-            path: it for path, it in scene.bucket.objects.items() if _version(path) is not None
-        }
-        key = (tuple(it.meta.etag for it in commits.values()), tuple(scene.expected.items()))
+        """Have the versions read, if what they are made of has not been seen before."""
+        objects = scene.bucket.objects
+        log = {path: it for path, it in objects.items() if path.startswith("_delta_log/")}
+        told = sorted((path, it.meta.etag) for path, it in log.items() if "/.tmp/" not in path)
+        commits = [it.data for path, it in log.items() if _version(path) is not None]
+        gone = frozenset().union(*map(_files_of, commits)).difference(objects)
+        key = (tuple(told), gone, tuple(scene.expected.items()))
         if key not in self.done:
             self.done.add(key)
             self.waiting.append((dict(scene.bucket.objects), dict(scene.expected), scene.shown()))
@@ -162,12 +168,16 @@ class _Checks:
         for objects, expected, trace in waiting:
             world = World(1, shuffled=False)
             store = SimulatedStore(Bucket(world, objects=objects), Direct())
-            for version, value, found, wanted in world.run(partial(_read, store, expected)):
+            try:
+                read = world.run(partial(_read, store, expected))
+            except AdeltaError as error:
+                raise Violation(f"{_VIOLATED}\na version cannot be read: {error}", trace) from error
+            for version, value, found, wanted in read:
                 self.reads += 1
                 if Counter(found) != Counter(wanted):
                     raise Violation(
-                        "Error: Invariant ConsistentRead is violated.\n"
-                        f"version {version}, col1 = {value}: expected {wanted}, read {found}",
+                        f"{_VIOLATED}\nversion {version}, col1 = {value}: "
+                        f"expected {wanted}, read {found}",
                         trace,
                     )
 
@@ -269,19 +279,32 @@ class _Scene:
         self.checks.add(self)
 
     def ended(self) -> None:
-        """Every operation has ended, and the log has those that were acknowledged."""
+        """Every operation has ended as its writer was told.
+
+        Those that were acknowledged are in the log. One that found nothing to do changes nothing in
+        some version, and one that was refused has met another's commit.
+        """
         crashed = {step.process for step in self.network.taken if step.request.kind == "crash"}
         for name, (outcome, version) in self.outcomes.items():
             logged = [v for v, each in self.history if each == name]
             wrong = None
-            if outcome == "committed" and version is not None and logged != [version]:
+            if outcome == "committed" and logged != ([] if version is None else [version]):
                 wrong = f"{name} was acknowledged as version {version}, and is logged as {logged}"
+            elif outcome == "committed" and version is None and not self._is_idle(name):
+                wrong = f"{name} was to find nothing to do, and there was something at every moment"
             elif outcome == "refused" and logged:
                 wrong = f"{name} was refused, and is logged as {logged}"
+            elif outcome == "refused" and all(each == name for _, each in self.history):
+                wrong = f"{name} was refused, and nobody has committed but itself"
             elif outcome not in ("committed", "refused") and name.split(".")[0] not in crashed:
                 wrong = f"{name} does not terminate: {outcome}"
             if wrong:
                 raise Violation(f"Error: {wrong}", self.shown())
+
+    def _is_idle(self, name: str) -> bool:
+        """Whether there is a version in which an operation would change nothing."""
+        action = self.named[name]
+        return any(action.apply(rows) == rows for rows in self.expected.values())
 
     def shown(self) -> str:
         """The steps so far, a state for each action of a writer, with what the log has then."""
@@ -345,6 +368,20 @@ def _is_local(request: Request, bucket: Bucket) -> bool:
 def _version(path: str) -> int | None:
     found = parse_log_path(path)
     return found.version if found is not None and found.kind is LogFileKind.COMMIT else None
+
+
+@lru_cache(256)
+def _files_of(data: bytes) -> frozenset[str]:
+    """The files, and those of deletion vectors, that a commit adds."""
+    adds = [line["add"] for line in map(json.loads, data.splitlines()) if "add" in line]
+    vectors = [
+        DeletionVectorDescriptor.from_json(add["deletionVector"])
+        for add in adds
+        if add.get("deletionVector") is not None
+    ]
+    paths = [add["path"] for add in adds]
+    paths += [vector_path(vector) for vector in vectors if vector.storage_type != "i"]
+    return frozenset(map(decode_path, paths))
 
 
 def _name_of(data: bytes) -> str:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from adelta.errors import ConcurrentAppendError
 from tests.simulation.exhaustive import EXCLUSIONS, configurations
 from tests.simulation.specification import Action, Configuration, Violation, checked, shortest
 from tests.support.depth import DEEP
+
+if TYPE_CHECKING:
+    from adelta.table import Table
 
 RED, BLUE = Action("append", "red"), Action("append", "blue")
 UPDATE, DELETE, OTHER = Action("update", "red"), Action("delete", "red"), Action("delete", "blue")
@@ -56,6 +62,39 @@ def test_a_read_that_is_not_what_the_history_says_is_a_violation() -> None:
     wrong = Configuration(((_Other(forgetful),), (DELETE,)))
     with pytest.raises(Violation, match="ConsistentRead"):
         checked(wrong)
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [("deletes", "cannot be read"), ("idles", "at every moment"), ("gives up", "nobody")],
+)
+def test_a_file_lost_after_its_commit_and_a_false_answer_are_violations(
+    does: str, says: str
+) -> None:
+    other = Action("append", "blue") if does == "deletes" else Action("delete", "blue")
+    with pytest.raises(Violation, match=says):
+        checked(Configuration(((_Careless(other, does),),)), in_order=True)
+
+
+class _Careless(Action):
+    """Deletes what it has committed, or does nothing at all and says what is not so."""
+
+    _does: str
+
+    def __init__(self, other: Action, does: str) -> None:
+        super().__init__(other.kind, other.col1, other.col2)
+        object.__setattr__(self, "_does", does)
+
+    async def run(self, table: Table, name: str) -> int | None:
+        if self._does == "gives up":
+            raise ConcurrentAppendError("nobody was there")
+        if self._does == "idles":
+            return None
+        before = [meta.path async for page in table.store.list("") for meta in page]
+        version = await super().run(table, name)
+        after = [meta.path async for page in table.store.list("") for meta in page]
+        await table.store.delete({p for p in after if p.endswith(".parquet")} - {*before})
+        return version
 
 
 class _Other(Action):
