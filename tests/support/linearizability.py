@@ -6,14 +6,18 @@ What is checked of a history of one table:
   applied one after the other to a model, and the last one knows all transactions of applications;
 * every operation that was acknowledged is in the log at the version that its writer was told, one
   that was refused is not there, none is there twice, and none that nobody has begun;
+* one that found nothing to do would change nothing in some version that it may have seen;
+* change files tell of the rows that their commit changes, of each once, and of no others;
 * what readers read meanwhile is what the version they name ought to be;
-* who began after another had ended sees it: a later version for a write, no earlier one for a read.
+* who began after another had ended, a write or a read, sees it: a later version for a write, no
+  earlier one for a read.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import MissingCommitError, ObjectNotFoundError
@@ -22,8 +26,8 @@ from adelta.kernel.log_path import commit_path
 from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.kernel.transaction.read_set import changing
 from adelta.log.load import load_state
-from tests.support.live_rows import FileKey, LiveRows, digest_of
-from tests.support.workload import NOTE, TOGETHER, Model, Operation, digest, rows_of
+from tests.support.live_rows import FileKey, LiveRows, Row, digest_of
+from tests.support.workload import FEATURES, NOTE, TOGETHER, Model, Operation, digest, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,6 +107,8 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
     stamped = 0
     made.digests[0] = model.digest()
     made.states[0] = (frozenset(), None)
+    idle = _Idle(history, last)
+    idle.see(0, model, state.metadata.configuration)
     for version in range(1, last + 1):
         data, meta = await table.store.get_with_meta(commit_path(version))
         commit = decode_commit(version, data, meta.last_modified_ms)
@@ -114,6 +120,7 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
                 found.append(f"{each} was committed twice, as {first} and as {version}")
             if each.name:
                 logged[each.name] = version
+        before = model.rows
         model.apply(operation, *others)
         made.digests[version] = model.digest()
         found += _not_asked_for(commit, state.configuration)
@@ -125,6 +132,10 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
             found.append(f"version {version} has the in-commit timestamp {stamp}, after {stamped}")
         stamped = stamp or stamped
         await live.apply(version, data)
+        idle.see(version, model, state.metadata.configuration)
+        told = await live.told(data)
+        if told is not None and told != _changed(before, model.rows):
+            found.append(f"version {version} tells of other changes than those of {operation}")
         note = state.metadata.configuration.get(NOTE)
         made.states[version] = (frozenset(live.files), note)
         if digest_of(live.total, note) != model.digest():
@@ -144,7 +155,7 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
             found.append(f"version {last} does not know the transaction {number} of {name}")
     live.end(last)
     made.spans = live.spans
-    found += _outcomes(history, logged)
+    found += _outcomes(history, logged) + idle.found()
     for read in history.reads:
         if made.digests.get(read["version"]) != read["read"]:
             found.append(f"somebody read version {read['version']} as it never was")
@@ -163,6 +174,71 @@ def _not_asked_for(commit: Commit, asked: TableConfiguration) -> list[str]:
     written = {*adds.column("path").to_pylist()} - gone  # of others a vector tells what is deleted
     if asked.change_data_feed_enabled and gone and written and not commit.cdc.num_rows:
         found.append(f"version {commit.version} does not tell which rows of its files it changes")
+    return found
+
+
+class _Idle:
+    """Operations that found nothing to do, and whether it was so in a version they may have seen.
+
+    That is one from the newest that somebody had been told of when they began, up to the last one
+    before those of whoever began when they had ended.
+    """
+
+    def __init__(self, history: History, last: int) -> None:
+        waiting = [each for each in history.operations if "meant" in each]
+        self._waiting = [
+            (each, Operation(**json.loads(each["meant"])), *_seen_by(each, history, last))
+            for each in waiting
+        ]
+
+    def see(self, version: int, model: Model, properties: Mapping[str, str]) -> None:
+        """Leave out those that find nothing to do in this version."""
+        self._waiting = [
+            (each, meant, first, end)
+            for each, meant, first, end in self._waiting
+            if not (first <= version <= end and _finds_nothing(meant, first, model, properties))
+        ]
+
+    def found(self) -> list[str]:
+        """What is said of those that are left."""
+        return [
+            f"{each} was to find nothing to do, and there was something from {first} to {end}"
+            for each, _, first, end in self._waiting
+        ]
+
+
+def _seen_by(each: Mapping[str, Any], history: History, last: int) -> tuple[int, int]:
+    told = [it for it in history.said if _has_version(it)]
+    first = max((it["version"] for it in told if it["ended"] <= each["begun"]), default=0)
+    writes = [it["version"] for it in told if _committed(it) and it["begun"] >= each["ended"]]
+    return first, min(writes, default=last + 1) - 1
+
+
+def _finds_nothing(
+    meant: Operation, first: int, model: Model, properties: Mapping[str, str]
+) -> bool:
+    match meant.kind:
+        case "feature":
+            return properties.items() >= FEATURES[meant.rest].items()
+        case "import":  # its number is that of a version that it has seen
+            return model.is_idle(replace(meant, ids=[first, *meant.ids]))
+        case "restore":
+            return True  # which version it was for, nobody has said
+        case _:
+            return model.is_idle(meant)
+
+
+def _changed(
+    before: Mapping[str, Mapping[int, int]], after: Mapping[str, Mapping[int, int]]
+) -> Counter[tuple[str, Row]]:
+    """What a change data feed tells of two versions, the one after the other."""
+    found: Counter[tuple[str, Row]] = Counter()
+    for p in before.keys() | after.keys():
+        was, now = before.get(p, {}), after.get(p, {})
+        for i, v in was.items() - now.items():
+            found["update_preimage" if i in now else "delete", (p, i, v)] += 1
+        for i, v in now.items() - was.items():
+            found["update_postimage" if i in was else "insert", (p, i, v)] += 1
     return found
 
 
@@ -220,7 +296,7 @@ def _outcomes(history: History, logged: Mapping[str, int]) -> list[str]:
 def _order(history: History) -> list[str]:
     """Whoever ended is seen by whoever began afterwards."""
     events = sorted(
-        [(each["ended"], 0, each) for each in history.said if _committed(each)]
+        [(each["ended"], 0, each) for each in history.said if _has_version(each)]
         + [(each["begun"], 1, each) for each in history.said if _has_version(each)],
         key=lambda event: event[:2],
     )
@@ -234,7 +310,7 @@ def _order(history: History) -> list[str]:
     for each in history.said:
         after = began_after.get(id(each), -1)
         if _has_version(each) and each["version"] < after + _committed(each):
-            found.append(f"{each} began when version {after} had been acknowledged")
+            found.append(f"{each} began when version {after} had been acknowledged, or read")
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,18 @@ class LiveRows:
         for line in lines:
             if "add" in line:
                 await self._add(line["add"], version)
+
+    async def told(self, data: bytes) -> Counter[tuple[str, Row]] | None:
+        """The changes that the change files of a commit tell of; None where it has none."""
+        files = [line["cdc"] for line in map(json.loads, data.splitlines()) if "cdc" in line]
+        found: Counter[tuple[str, Row]] = Counter()
+        for each in files:
+            held = io.BytesIO(await self.store.get(decode_path(each["path"])))
+            read = pq.ParquetFile(held).read(["_change_type", "id", "value"]).to_pydict()
+            p = each["partitionValues"]["p"]
+            for kind, *row in zip(read["_change_type"], read["id"], read["value"], strict=True):
+                found[kind, (p, *row)] += 1
+        return found if files else None
 
     async def _add(self, action: Mapping[str, Any], version: int) -> None:
         key = _key(action)

@@ -17,6 +17,7 @@ import json
 import random
 import sys
 import threading
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +184,15 @@ class Model:
                 self.asked = {**self.asked, **FEATURES[rest]}
             case "column":
                 self.columns = (*self.columns, _column(operation))
+
+    def is_idle(self, operation: Operation) -> bool:
+        """Whether an operation would find nothing to do."""
+        after = copy(self)
+        after._apply(operation)
+        return all(
+            getattr(after, name) == getattr(self, name)
+            for name in ("total", "note", "imported", "columns", "asked")
+        )
 
     def contents(self) -> list[Row]:
         """Every row, in order."""
@@ -373,6 +383,8 @@ class Worker:
                 tell(error)
                 await asyncio.sleep(0.01)
             self.left -= outcome == "committed"
+            if outcome == "nothing":
+                why = {"meant": operation.text()}
             self.say(operation=operation.name, outcome=outcome, version=version, begun=begun, **why)
             await asyncio.sleep(self.pause * self.random.random())
             if self.random.random() < self.reads:
