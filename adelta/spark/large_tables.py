@@ -9,6 +9,7 @@ from adelta._arguments import check_count
 from adelta.operations.distributed_checkpoint import checkpoint_by_tasks
 from adelta.spark.cluster_executor import SparkClusterExecutor
 from adelta.spark.identifiers import path_named
+from adelta.spark.job_settings import JobSettings
 from adelta.spark.options import absolute_uri
 from adelta.spark.session import ensure_registered
 from adelta.spark.table_names import location_of
@@ -59,7 +60,7 @@ def checkpoint(
     if path_named(uri) is not None or not _PATH.search(uri):
         uri, _ = location_of(spark, uri)
     uri, options = absolute_uri(uri), dict(storage_options or {})
-    executor = SparkClusterExecutor(spark, uri, options)
+    executor = SparkClusterExecutor(spark, uri, options, JobSettings.of_this_thread(spark))
 
     async def work() -> CheckpointMetrics:
         async with open_table(uri, options) as table:

@@ -22,6 +22,7 @@ from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.names import as_nullable
 from adelta.kernel.schema.types import StructType
 from adelta.operations.merge.source import OpenSource
+from adelta.spark.job_settings import JobSettings
 from adelta.spark.task_executor import SparkTaskExecutor
 from adelta.sync._portal import call
 from adelta.table import Table, roots_of
@@ -52,7 +53,8 @@ def staged_rows(
     schema = to_arrow_schema(rows.schema, timezone="UTC")
     known = as_nullable(from_arrow_schema(schema))
     assert isinstance(known, StructType)
-    executor = SparkTaskExecutor(spark, uri, storage_options)
+    jobs = JobSettings.of_this_thread(spark)
+    executor = SparkTaskExecutor(spark, uri, storage_options, jobs)
     wanted = list(schema.names)
 
     def narrow(columns: Collection[str]) -> None:

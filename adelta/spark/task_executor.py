@@ -16,6 +16,7 @@ from pyspark.sql.utils import is_remote
 from adelta._chance import new_uuid
 from adelta._concurrency import in_io_thread, to_the_end
 from adelta.errors import AdeltaError, StorageError
+from adelta.spark.job_settings import JobSettings
 from adelta.spark.parcels import packed, unpacked
 from adelta.sync._portal import call
 from adelta.table import Table, roots_of
@@ -37,6 +38,7 @@ __all__ = ["SparkTaskExecutor", "on_cluster", "outcome_of"]
 
 _MIB = 1024 * 1024
 _ROUNDS = 3
+_NO_SETTINGS = JobSettings()
 
 
 def on_cluster(
@@ -54,7 +56,8 @@ def on_cluster(
         AdeltaError: the operation failed.
         PySparkException: Spark failed.
     """
-    executor = SparkTaskExecutor(spark, uri, storage_options)
+    jobs = JobSettings.of_this_thread(spark)
+    executor = SparkTaskExecutor(spark, uri, storage_options, jobs)
 
     async def run() -> Done:
         async with Table(uri, storage_options, catalog=catalog, executor=executor) as table:
@@ -64,14 +67,22 @@ def on_cluster(
 
 
 class SparkTaskExecutor:
-    """Runs tasks as a job of Spark's. A single one is run here, where that saves the job."""
+    """Runs tasks as a job of Spark's. A single one is run here, where that saves the job.
+
+    `jobs` are the settings of the jobs, which those who ask for the work have in their thread.
+    """
 
     bytes_a_task: int | None = 256 * _MIB
 
     def __init__(
-        self, spark: SparkSession, uri: str, storage_options: Mapping[str, str] | None = None
+        self,
+        spark: SparkSession,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        jobs: JobSettings = _NO_SETTINGS,
     ) -> None:
         self._spark = spark
+        self._jobs = jobs
         self._address = uri, dict(storage_options or {})
         self._classic = not is_remote()
 
@@ -160,19 +171,8 @@ class SparkTaskExecutor:
         job.exception()  # seen; what it wrote is in nobody's log
 
     def _collect(self, tag: str, frame: Callable[[], DataFrame]) -> list[Row]:
-        spark = self._spark
-        if self._classic:  # the job is of this thread, and so is the tag
-            spark.sparkContext.addJobTag(tag)
-            spark.sparkContext.setInterruptOnCancel(True)
-        else:
-            spark.addTag(tag)
-        try:
+        with self._jobs.applied(self._spark, tag):  # the job is of this thread
             return frame().collect()
-        finally:
-            if self._classic:
-                spark.sparkContext.removeJobTag(tag)
-            else:
-                spark.removeTag(tag)
 
     def _interrupt(self, tag: str) -> None:
         """Cancel the job. A classic session's own tags are not those that its actions bear."""

@@ -6,9 +6,11 @@ import datetime as dt
 import json
 import subprocess
 import sys
+import time
 import traceback
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -53,6 +55,32 @@ def step_tables_are_opened(spark, path):
     assert not DeltaTable.isDeltaTable(spark, path + "_")
     raises(AnalysisException, "is not a Delta table", lambda: DeltaTable.forPath(spark, path + "_"))
     assert table.alias("t").toDF().where("t.id = 1").select("t.part").collect() == [(1,)]
+
+
+def step_who_interrupts_the_tag_of_the_caller_interrupts_a_merge_as_a_whole(spark, path):
+    table = written(spark, path)
+    flag = Path(path + "-begun")
+
+    def slow(batches):
+        flag.touch()
+        time.sleep(200)
+        yield from batches
+
+    def interrupt():
+        while not (flag.exists() and spark.interruptTag("of-the-caller")):
+            time.sleep(0.05)
+
+    late = spark.range(5).mapInArrow(slow, "id bigint")
+    spark.addTag("of-the-caller")
+    thread = Thread(target=interrupt)
+    thread.start()
+    try:
+        merge = table.alias("t").merge(late.alias("s"), "t.id = s.id").whenMatchedDelete()
+        raises(PySparkException, "OPERATION_CANCELED", merge.execute)
+    finally:
+        spark.removeTag("of-the-caller")
+        thread.join()
+    assert ids(table) == list(range(6))
 
 
 def step_history_and_detail_are_dataframes(spark, path):

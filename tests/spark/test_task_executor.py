@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 
 import adelta
 import adelta.sync
@@ -125,3 +128,34 @@ def test_rows_are_changed_by_tasks_of_spark_as_they_are_without_it(
     assert rows == [{"id": n, "v": -n if n % 3 == 1 else n} for n in range(300) if n % 3]
     entry = adelta.sync.history(place)[0]
     assert entry.operation_metrics["numUpdatedRows"] == "100"
+
+
+def test_who_cancels_the_group_of_the_caller_cancels_a_merge_as_a_whole(spark, place, tmp_path):
+    context = spark.sparkContext
+    flag = tmp_path / "begun"
+
+    def slow(batches):
+        flag.touch()
+        time.sleep(200)
+        yield from batches
+
+    def cancel():
+        while not flag.exists():
+            time.sleep(0.05)
+        context.cancelJobGroup("of the caller")
+
+    late = spark.range(5).selectExpr("id", "id AS v").mapInArrow(slow, "id bigint, v bigint")
+    merge = DeltaTable.forPath(spark, place).alias("t").merge(late.alias("s"), "t.id = s.id")
+    files = sorted(Path(place).rglob("*"))
+    context.setJobGroup("of the caller", "a merge", interruptOnCancel=True)
+    thread = Thread(target=cancel)
+    thread.start()
+    try:
+        with pytest.raises(Py4JJavaError, match="cancelled job group of the caller"):
+            merge.whenMatchedDelete().execute()
+    finally:
+        context._jsc.clearJobGroup()
+        thread.join()
+    assert sorted(Path(place).rglob("*")) == files
+    merge = DeltaTable.forPath(spark, place).alias("t").merge(spark.range(5), "t.id = source.id")
+    assert merge.whenMatchedDelete().execute().collect()[0].num_deleted_rows == 5
