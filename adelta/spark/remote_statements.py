@@ -17,6 +17,7 @@ from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.define_with_rows import define_with_rows
 from adelta.spark.allowed_origins import allow_origin
+from adelta.spark.by_position import by_position
 from adelta.spark.dataframes import read, write
 from adelta.spark.identifiers import quoted
 from adelta.spark.options import absolute_uri
@@ -26,6 +27,7 @@ from adelta.spark.sql_names import cluster_session, frame, named_table, storage_
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.table_creation import TableWish, create_as_wished
 from adelta.spark.table_names import add_name, drop_name, find_table
+from adelta.spark.types import to_spark_schema
 from adelta.sql.execute.definition import field_of, layout_of, like_table
 from adelta.sql.execute.rows import overwrites_dynamically, replaced_rows, target_columns
 from adelta.sql.records import NOTHING, table_of
@@ -114,7 +116,9 @@ def run_insert(spark: SparkSession, statement: Insert, session: Session) -> Data
 
     schema = call(columns)
     rows = query_frame(spark, source, session.zone)
-    rows = rows.toDF(*target_columns(statement, schema, rows.columns))
+    names = target_columns(statement, schema, rows.columns)
+    if not statement.by_name:
+        rows = by_position(rows, names, to_spark_schema(schema))
     for name, node in statement.partition:
         if node is not None:
             rows = rows.withColumn(name, f.expr(to_sql(node)))

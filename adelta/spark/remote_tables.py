@@ -12,6 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
+from adelta.spark.by_position import by_position
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.expressions import sql_text
 from adelta.spark.identifiers import identifier_parts, path_named
@@ -201,14 +202,15 @@ def _inserting(plain: Any, formats_of: FormatsOf, save: Save) -> Any:
         if place is None or state is None:
             plain(self, tableName, overwrite)
             return
-        df, columns = _frame(self), spark.read.table(tableName).columns
+        df, table = _frame(self), spark.read.table(tableName).schema
+        columns = table.names
         if len(df.columns) != len(columns):
             raise InvalidOptionError(
                 f"{tableName} has {len(columns)} columns, and the rows have {len(df.columns)}: "
                 "rows are inserted by the order of columns"
             )
         state.options["path"] = place
-        save(df.toDF(*columns), state)
+        save(by_position(df, columns, table), state)
 
     return insert_into
 

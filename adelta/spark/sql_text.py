@@ -24,6 +24,7 @@ from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import known_as_of, raises_as_spark
 from adelta.spark.identifiers import quoted
 from adelta.spark.remote_changes import run_change
+from adelta.spark.remote_locations import check_move
 from adelta.spark.remote_statements import (
     run_clone,
     run_create,
@@ -182,6 +183,8 @@ def _answered(
         changed = _changed_by_spark(spark, with_arguments(text, args), zone)
         if changed is not None:
             return changed
+        if is_remote():
+            check_move(spark, with_arguments(text, args), zone)
         try:
             return _by_spark(spark, text, args, changes)
         except ParseException:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as s
+from pyspark.sql.utils import is_remote
 
 from adelta._chance import new_uuid
 from adelta._dataclasses import dataclass
@@ -112,10 +113,17 @@ def add_name(
 
     Raises:
         AnalysisException: it cannot be known by that name.
+        InvalidOptionError: it has no columns, of which Spark would ask the data source.
     """
+    if not columns.fields and is_remote():
+        raise InvalidOptionError(
+            f"through Spark Connect {name} is known by its name with a column at least: add one, "
+            "or create the table by its location alone"
+        )
     ensure_registered(spark)
     listed = ", ".join(f"{quoted([field.name])} {_ddl(field.dataType)}" for field in columns.fields)
-    text = f"CREATE TABLE {quoted(identifier_parts(name))} ({listed}) USING {format_of(spark)}"
+    said = f" ({listed})" if listed else ""
+    text = f"CREATE TABLE {quoted(identifier_parts(name))}{said} USING {format_of(spark)}"
     if location is not None:
         text += f" LOCATION {string_literal(location)}"
     if comment is not None:

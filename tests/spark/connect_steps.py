@@ -83,6 +83,31 @@ def step_who_interrupts_the_tag_of_the_caller_interrupts_a_merge_as_a_whole(spar
     assert ids(table) == list(range(6))
 
 
+def step_rows_and_places_that_do_not_fit_a_table_by_name_are_told(spark, path):
+    adelta.spark.sql(
+        spark,
+        "CREATE TABLE nested (s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<x: INT>>) USING adelta",
+    )
+    adelta.spark.sql(spark, "INSERT INTO nested VALUES (struct(1, 'x'), array(struct(5)))")
+    spark.sql("SELECT named_struct('p', 2, 'q', 'y'), NULL").write.insertInto("nested")
+    adelta.spark.sql(spark, "INSERT INTO nested SELECT struct(3, NULL), NULL")
+    rows = spark.table("nested").selectExpr("s.a", "s.b", "l[0].x").orderBy("a").collect()
+    assert rows == [(1, "x", 5), (2, "y", None), (3, None, None)]
+    other = path + "-other"
+    spark.range(1).write.format("adelta").save(other)
+    move = "ALTER TABLE nested SET LOCATION"
+    for place, said in ((other, "has other columns"), (path, "no Delta table")):
+        raises(
+            AnalysisException,
+            said,
+            lambda place=place: adelta.spark.sql(spark, f"{move} '{place}'"),
+        )
+    assert spark.table("nested").count() == 3
+    adelta.spark.sql(spark, "DROP TABLE nested")
+    builder = DeltaTable.create(spark).tableName("empty")
+    raises(AnalysisException, "a column at least", builder.execute)
+
+
 def step_history_and_detail_are_dataframes(spark, path):
     table = written(spark, path)
     assert [row.operation for row in table.history(1).collect()] == ["WRITE"]
