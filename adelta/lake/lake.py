@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,21 +17,22 @@ from adelta._arguments import (
     check_text,
 )
 from adelta._clock import monotonic
+from adelta._concurrency import in_io_thread
 from adelta._shared_work import SharedWork
 from adelta._streams import stream
 from adelta.commit.choose import check_client, owned_of
-from adelta.errors import InvalidUseError, TableNotFoundError
+from adelta.errors import InvalidUseError, ObjectNotFoundError, TableNotFoundError
 from adelta.lake.handles import TableHandles
 from adelta.lake.sweep import Sweep, Swept
 from adelta.lake.values import LakeTable, TableChange
 from adelta.log.tip import LogTip, read_tip
 from adelta.storage.allowed_roots import ALLOWED_ROOTS, given_roots
 from adelta.storage.caching_store import CachingStore
+from adelta.storage.forwarding_store import innermost
 from adelta.storage.resolve import open_store
 from adelta.table import latest_state
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import AsyncGenerator, Iterator, Mapping
 
     from adelta.commit.catalog import CatalogClient
@@ -90,6 +92,7 @@ class Lake:
         self._owned: set[str] = set()
         self._sweep: SharedWork[Swept] = SharedWork(anyio.Lock(), ahead=False)
         self._closed = False
+        self._is_there = False  # the root has been seen
 
     def __repr__(self) -> str:
         return f"<Lake {self.uri}>"
@@ -137,7 +140,8 @@ class Lake:
 
         Raises:
             InvalidUseError: the root is a table itself, or the lake is closed.
-            AdeltaError: a table or a folder could not be looked at; when all others have come.
+            AdeltaError: a table or a folder could not be looked at, when all others have come; or
+                the root is a local folder that is not there.
         """
         return _tables(self)
 
@@ -155,7 +159,7 @@ class Lake:
 
         Raises:
             InvalidUseError: the root is a table itself, or the lake is closed, before or meanwhile.
-            StorageError: the root cannot be listed.
+            StorageError: the root cannot be listed, or is a local folder that is not there.
         """
         told = self._told
         now = await self._look()
@@ -172,7 +176,7 @@ class Lake:
         Raises:
             InvalidOptionError: `poll` is no number of seconds.
             InvalidUseError: the root is a table itself, or the lake is closed, before or meanwhile.
-            StorageError: the root cannot be listed.
+            StorageError: the root cannot be listed, or is a local folder that is not there.
         """
         return _followed(self, check_seconds("poll", poll))
 
@@ -219,8 +223,21 @@ class Lake:
             limit=max(1, min(_MOST_AT_ONCE, self._store.concurrency // 2)),
         )
         self._swept = await sweep.run()
+        if not self._swept.tips and not self._is_there:
+            await self._check_root()
+        self._is_there = True
         self._handles.states.weigh()
         return self._swept
+
+    async def _check_root(self) -> None:
+        """Refuse a local folder that is not there, and has not been: it may be misspelt."""
+        from adelta.storage.local import LocalStore
+
+        store = innermost(self._listed)
+        if isinstance(store, LocalStore) and not await in_io_thread(os.path.isdir, store.root):
+            raise ObjectNotFoundError(
+                f"{self.uri}: there is no such folder; check the path, or make the folder"
+            )
 
     async def _tip(self, name: str, before: LogTip | None) -> LogTip | None:
         """The end of a table's log, as the one who decides on its commits has it."""

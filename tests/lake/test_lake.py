@@ -144,6 +144,21 @@ async def test_a_closed_lake_ends_what_is_under_way_and_its_tables(tmp_path: Pat
             await use()
 
 
+async def test_a_local_folder_that_is_not_there_is_no_empty_lake(tmp_path: Path) -> None:
+    async with Lake(tmp_path / "misspelt") as lake:
+        for _ in range(2):
+            with pytest.raises(FileNotFoundError, match="misspelt: there is no such folder"):
+                await lake.refresh()
+        with pytest.raises(FileNotFoundError, match="there is no such folder"):
+            [each async for each in lake.tables()]
+        (tmp_path / "misspelt").mkdir()
+        assert await lake.refresh() == ()
+        await write_table(f"{tmp_path}/misspelt/t", ROWS)
+        assert told(await lake.refresh()) == [("added", "t", 0)]
+        shutil.rmtree(tmp_path / "misspelt")
+        assert [each.kind for each in await lake.refresh()] == ["dropped"]
+
+
 async def test_a_root_that_is_a_table_and_odd_names_are_refused(tmp_path: Path) -> None:
     await write_table(tmp_path / "t", ROWS)
     async with Lake(tmp_path / "t") as lake:

@@ -106,7 +106,8 @@ class Lake(Handle[_AsyncLake]):
 
         Raises:
             InvalidUseError: the root is a table itself, or the lake is closed.
-            AdeltaError: a table or a folder could not be looked at; when all others have come.
+            AdeltaError: a table or a folder could not be looked at, when all others have come; or
+                the root is a local folder that is not there.
         """
         return iterate((self,), self._async().tables)
 
@@ -124,7 +125,7 @@ class Lake(Handle[_AsyncLake]):
 
         Raises:
             InvalidUseError: the root is a table itself, or the lake is closed, before or meanwhile.
-            StorageError: the root cannot be listed.
+            StorageError: the root cannot be listed, or is a local folder that is not there.
         """
         return _portal.call(self._async().refresh)
 
@@ -138,7 +139,7 @@ class Lake(Handle[_AsyncLake]):
         Raises:
             InvalidOptionError: `poll` is no number of seconds.
             InvalidUseError: the root is a table itself, or the lake is closed, before or meanwhile.
-            StorageError: the root cannot be listed.
+            StorageError: the root cannot be listed, or is a local folder that is not there.
         """
         return iterate((self,), self._async().changes, poll=poll)
 
