@@ -28,6 +28,8 @@ _CODES: Mapping[str, Kind] = {
     "RequestTimeTooSkewed": Kind.DENIED,
     "InvalidToken": Kind.DENIED,
     "InvalidObjectState": Kind.REFUSED,
+    "QuotaExceeded": Kind.REFUSED,  # of Ceph's, by a status of denial
+    "XMinioStorageFull": Kind.REFUSED,
     "ExpiredToken": Kind.EXPIRED,
     "ExpiredTokenException": Kind.EXPIRED,
     "TokenRefreshRequired": Kind.EXPIRED,
@@ -66,6 +68,8 @@ _ADVICE: Mapping[str, str] = {
     ),
     "InvalidToken": "check the session token, and that it belongs to the keys",
     "InvalidObjectState": "the object is archived: restore it first",
+    "QuotaExceeded": "delete objects, or raise the quota of the user or the bucket",
+    "XMinioStorageFull": "the server's disks are full: delete objects, or add disks",
     "NoSuchBucket": "check the bucket's name and the endpoint",
 }
 

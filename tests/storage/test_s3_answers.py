@@ -53,6 +53,25 @@ def test_an_archived_object_is_not_denied_and_a_wrong_session_token_is() -> None
     assert type(token.error("GET", credentials="")) is PermissionDeniedError
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "advice"),
+    [(403, "QuotaExceeded", "raise the quota"), (507, "XMinioStorageFull", "disks are full")],
+    ids=["ceph", "minio"],
+)
+async def test_a_store_that_is_full_has_certainly_made_nothing_and_is_asked_once(
+    status: int, code: str, advice: str
+) -> None:
+    async with Server(
+        lambda *_: told(f"<Error><Code>{code}</Code></Error>", f"{status} Full")
+    ) as server:
+        store = server.store()
+        with pytest.raises(StorageError, match=advice) as raised:
+            await store.put_if_absent("a", b"1")
+        assert type(raised.value) is StorageError
+        assert server.requests == 1
+        await store.aclose()
+
+
 async def test_keys_that_a_request_did_not_delete_are_deleted_again_one_by_one() -> None:
     seen: list[str] = []
 
