@@ -194,7 +194,7 @@ def _as_spark_says(error: AdeltaError) -> Exception:
 def ensure_registered(spark: SparkSession) -> None:
     """Register where `register` has not: Spark warns of a source that replaces another one."""
     if spark not in _registered:
-        register(spark, as_delta="delta" in hooked_formats(spark))
+        register(spark, as_delta="delta" in hooked_formats(spark), sql=has_sql_hook(spark))
 
 
 def get_session(

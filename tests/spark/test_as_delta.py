@@ -137,6 +137,8 @@ def test_sessions_that_are_made_know_delta_tables_without_the_jar(
         session = spark.newSession()  # as SparkSession(SparkContext) makes one
         spark.range(2).write.format("delta").save(str(tmp_path / "t"))
         assert session.sql(f"DESCRIBE HISTORY delta.`{tmp_path}/t`").count() == 1
+        session.range(2).write.format("delta").save(str(tmp_path / "u"))  # which registers it
+        assert session.sql(f"DESCRIBE HISTORY delta.`{tmp_path}/u`").count() == 1
         # A cluster's own settings come with the JVM.
         other.conf.set("spark.sql.catalog.spark_catalog", CATALOG)
         assert other.sql(f"SELECT * FROM delta.`{tmp_path}/t`").count() == 2
