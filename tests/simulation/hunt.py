@@ -72,6 +72,7 @@ def _plan(seed: int) -> Plan:
     if seed % 2 == 0:
         excludes = EXCLUDES[seed // 2 % len(EXCLUDES)]
         plan = replace(plan, writers=4, excludes=excludes, keepers=Plan.keepers, vector_files=True)
+        plan = plan if excludes == "store" else replace(plan, lag=0.0)
     if seed % 4 == 2:
         plan = replace(plan, kinds=_WITH_FEATURES)
     return plan if plan.faults else replace(plan, faults=5)

@@ -12,9 +12,16 @@ from tests.support.workload import ALL_KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["EXCLUDES", "Plan"]
+__all__ = ["EXCLUDES", "SETTINGS", "Plan"]
 
 EXCLUDES = ("store", "store", "dynamodb", "catalog", "owner", "owner-dynamodb")
+SETTINGS = {
+    "changes": {"delta.enableChangeDataFeed": "true"},
+    "sidecars": {"delta.checkpointPolicy": "v2", "adelta.checkpoint.partSize": "2"},
+    "parts": {"adelta.checkpoint.partSize": "3"},
+    "row_ids": {"delta.enableRowTracking": "true"},
+}
+_PAGE = 1000
 _SMALL = (*("append",) * 3, *("together",) * 3, "import", "note")
 _SMALLEST = (*("mark",) * 12, *("together",) * 3, "note")
 _FEW_FAULTS = 10
@@ -33,6 +40,10 @@ class Plan:
     the conditional puts away, so that the checker has something to find. With `vector_files` all
     deletion vectors are in files, as large ones are. Each writer's process has so many `tasks`,
     which share a table, and read it after an operation in `reads` of 100 cases.
+
+    The table has `settings` from the beginning. A page of a listing has at most `page` objects, and
+    leaves out some new ones for at most `lag` seconds: then nobody may read what is wrong, but what
+    is old.
     """
 
     seed: int
@@ -51,6 +62,9 @@ class Plan:
     vector_files: bool = False
     reads: int = 20
     tasks: int = 1
+    settings: tuple[str, ...] = ()
+    page: int = _PAGE
+    lag: float = 0.0
 
     @classmethod
     def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:
@@ -72,7 +86,16 @@ class Plan:
         )
         if drawn.excludes.startswith("owner") and draw.random() < 0.5:
             drawn = replace(drawn, keepers=(*drawn.keepers, "ownership"))
-        return replace(drawn, vector_files=draw.random() < 0.5)
+        more = random.Random(f"more {seed}")
+        settings = tuple(name for name in SETTINGS if more.random() < 0.25)
+        page, lag = more.choice([7, _PAGE, _PAGE]), more.choice([0.0, 0.0, 0.0, 5.0])
+        return replace(
+            drawn,
+            vector_files=draw.random() < 0.5,
+            settings=settings,
+            page=page,
+            lag=lag if drawn.excludes == "store" else 0.0,
+        )
 
     @classmethod
     def busy(cls, seed: int, commits: int = 20) -> Plan:
@@ -87,6 +110,7 @@ class Plan:
             tailers=min(1, drawn.tailers),
             tasks=draw.randint(2, 5),
             reads=2,
+            page=_PAGE,
         )
 
     @classmethod
@@ -137,6 +161,12 @@ class Plan:
         if self.excludes != "store":
             keepers = tuple(each for each in self.keepers if each != "ownership")
             yield replace(self, excludes="store", keepers=keepers)
+        if self.page != _PAGE:
+            yield replace(self, page=_PAGE)
+        if self.lag:
+            yield replace(self, lag=0.0)
+        for name in self.settings:
+            yield replace(self, settings=tuple(each for each in self.settings if each != name))
         if self.commits > 1:
             yield replace(self, commits=self.commits // 2)
             yield replace(self, commits=self.commits - 1)

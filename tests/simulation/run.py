@@ -26,6 +26,7 @@ from adelta.errors import (
     ChangesNotAvailableError,
     CommitConflictError,
     CommitOutcomeUnknownError,
+    MissingCommitError,
     StorageError,
 )
 from adelta.kernel.log_path import commit_path
@@ -36,6 +37,7 @@ from adelta.write import deletion_vectors
 from tests.simulation.catalog import Catalog, CatalogClient
 from tests.simulation.dynamo import SimulatedDynamoTable
 from tests.simulation.owner import ENDPOINT, OWNER, SimulatedOwner
+from tests.simulation.plan import SETTINGS
 from tests.simulation.store import Bucket, Direct, SimulatedStore
 from tests.simulation.weather import CALM, Weather, WeatherStation
 from tests.simulation.world import World
@@ -66,6 +68,8 @@ _LONGEST = 30.0  # seconds for a commit of each writer, whatever happens
 _READ_COLD = 5  # one version in so many is read by what is left of the log
 _ARRIVED = 100.0  # by when all requests have, also those that nobody waits for
 _INSTANCES = 2
+_LAGS = 0.3  # of new objects, where listings lag
+_EXPECTED = (CommitConflictError, CommitOutcomeUnknownError, StorageError)
 _HIDDEN = ("_others/notes", "p=a/.begun")  # what a table's folder has that nobody may delete
 
 
@@ -86,7 +90,7 @@ class _Run:
         self.world = World(plan.seed)
         self.world.keeps_trace = traced
         conditional = plan.excludes != "dynamodb" and not plan.overwriting
-        self.bucket = Bucket(self.world, conditional=conditional)
+        self.bucket = Bucket(self.world, conditional=conditional, page_size=plan.page)
         self.archive = Bucket(self.world)
         self.bucket.on_change = self._keep
         self.weather = Weather(**dict.fromkeys(_FAULTS, plan.faults / 1000))
@@ -99,6 +103,7 @@ class _Run:
         self.owner: SimulatedOwner | None = None
         if plan.excludes.startswith("owner"):
             self.owner = SimulatedOwner(self.world, self.bucket, CALM)
+        self.gaps = (MissingCommitError,) if plan.lag else ()
         self.followed: list[list[tuple[int, str | None]]] = []
 
     def _keep(self, path: str, data: bytes | None) -> None:
@@ -153,6 +158,8 @@ class _Run:
             "delta.enableDeletionVectors": str(plan.vectors).lower(),
             "delta.checkpointInterval": str(plan.checkpoint_every),
         }
+        for name in plan.settings:
+            properties |= SETTINGS[name]
         properties |= MANAGED if self.catalog is not None else {}
         if self.owner is not None:
             properties |= self.owner.properties
@@ -160,6 +167,8 @@ class _Run:
         await create_in(self.table(self.bucket, Direct()), SCHEMA, properties, ("p",))
         for name in _HIDDEN:
             self.bucket.put(_FOLDER + name, b"another's")
+        if plan.lag:
+            self.bucket.lag = self._lag
         half = max(1, plan.commits // 2)
         await self._used(half)
         await self._left_alone()
@@ -172,6 +181,21 @@ class _Run:
         self.world.note("the checker begins")
         wrong = await self._wrong()
         return self.unexpected + (self.owner.failures if self.owner else []) + wrong
+
+    def _lag(self) -> float:
+        """How long listings leave a new object out: most of them not at all."""
+        draw = self.world.random
+        return draw.uniform(0, self.plan.lag) if draw.random() < _LAGS else 0.0
+
+    def _told(self) -> list[dict[str, Any]]:
+        """What was said; where listings lag not when somebody read, who may read what is old."""
+        if not self.plan.lag:
+            return self.said
+        never = {"begun": float("-inf"), "ended": float("inf")}
+        return [
+            {**each, **never} if "begun" in each and each.get("outcome") != "committed" else each
+            for each in self.said
+        ]
 
     async def _left_alone(self) -> None:
         if self.owner is not None:  # it would look for what to backfill, every other second
@@ -258,7 +282,7 @@ class _Run:
                 except ChangesNotAvailableError:
                     since, got = None, []
                     self.followed.append(got)
-                except StorageError:
+                except (StorageError, *self.gaps):
                     await asyncio.sleep(0.1)
 
         while True:
@@ -278,7 +302,7 @@ class _Run:
 
         async def keep(table: Table) -> None:
             while True:
-                with suppress(CommitConflictError, CommitOutcomeUnknownError, StorageError):
+                with suppress(*_EXPECTED, *self.gaps):
                     await works[name](table)
                 await asyncio.sleep(self.world.random.uniform(0.2, 2.0))
 
@@ -303,7 +327,7 @@ class _Run:
             await direct.snapshot()
         except AdeltaError as error:
             return [_unreadable(error)]
-        history = await checked(archive, History(self.said), scans=False)
+        history = await checked(archive, History(self._told()), scans=False)
         found = history.found + self._followed_wrongly(history)
         last = max(history.digests)
         found += self._gone_too_soon(history)

@@ -25,8 +25,6 @@ __all__ = ["Bucket", "Direct", "Network", "Request", "SimulatedStore", "Stored"]
 
 R = TypeVar("R")
 
-PAGE = 1000
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -89,16 +87,20 @@ class Stored:
 class Bucket:
     """What is stored. Without `conditional` puts, one of an object that is there overwrites it.
 
-    `on_change` is told of every object that is put, or was deleted.
+    `on_change` is told of every object that is put, or was deleted. A page of a listing has so many
+    objects, and leaves out new ones for the seconds that `lag` says, each by itself.
     """
 
     world: World
     conditional: bool = True
     objects: dict[str, Stored] = field(default_factory=dict)
+    page_size: int = 1000
+    lag: Callable[[], float] = lambda: 0.0
     on_change: Callable[[str, bytes | None], None] = lambda *_: None
 
     def __post_init__(self) -> None:
         self._keys = sorted(self.objects)
+        self._listed_from: dict[str, float] = {}
 
     def find(self, path: str) -> Stored:
         """The object. Raises: ObjectNotFoundError."""
@@ -111,6 +113,8 @@ class Bucket:
         """Create or replace it."""
         if path not in self.objects:
             self._keys.insert(bisect_left(self._keys, path), path)
+            if (lag := self.lag()) > 0:
+                self._listed_from[path] = self.world.loop.time() + lag
         etag = hashlib.blake2b(data, digest_size=8).hexdigest()
         meta = ObjectMeta(path, len(data), self.world.now_ms(), etag)
         self.objects[path] = Stored(data, meta)
@@ -138,11 +142,19 @@ class Bucket:
         page: list[ObjectMeta] = []
         for at in range(bisect_left(self._keys, max(prefix, after)), len(self._keys)):
             key = self._keys[at]
-            if not key.startswith(prefix) or len(page) == PAGE:
+            if not key.startswith(prefix) or len(page) == self.page_size:
                 break
+            if self._listed_from and not self._is_listed(key):
+                continue
             if key > after and (recursive or "/" not in key[len(prefix) :]):
                 page.append(self.objects[key].meta)
         return page
+
+    def _is_listed(self, key: str) -> bool:
+        if self._listed_from.get(key, 0.0) > self.world.loop.time():
+            return False
+        self._listed_from.pop(key, None)
+        return True
 
 
 class SimulatedStore(ObjectStore):
@@ -240,6 +252,6 @@ class SimulatedStore(ObjectStore):
             )
             if page:
                 yield [self._named(meta) for meta in page]
-            if len(page) < PAGE:
+            if len(page) < self.bucket.page_size:
                 return
             after = page[-1].path

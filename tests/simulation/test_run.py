@@ -53,6 +53,15 @@ def test_and_whatever_keeps_writers_from_overwriting_each_other(excludes: str) -
     assert ran.commits == 8
 
 
+def test_and_whatever_the_table_writes_beside_its_rows_and_however_late_listings_are() -> None:
+    kinds = ("append", "delete", "add_one", "merge", "overwrite")
+    plan = Plan(5, writers=3, commits=6, kinds=kinds, checkpoint_every=3, page=7, lag=5.0)
+    made = _Run(replace(plan, settings=("changes", "sidecars", "row_ids")), traced=True)
+    assert made.world.run(made.main) == [], made.plan.command()
+    for what in ("_change_data/", "_delta_log/_sidecars/"):
+        assert any(what in path for path in made.archive.objects), what
+
+
 def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

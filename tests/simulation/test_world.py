@@ -149,3 +149,20 @@ def test_the_store_keeps_the_contract_of_the_port() -> None:
         assert (await store.get_suffix("a/2", 2)).data == b"wo"
 
     world.run(main)
+
+
+def test_a_listing_that_lags_leaves_out_new_objects_for_a_while_and_has_pages_of_any_size() -> None:
+    world = World(1)
+    lags = iter([0.0, 5.0, 0.0])
+    bucket = Bucket(world, page_size=2, lag=lambda: next(lags))
+    store = SimulatedStore(bucket, Direct())
+
+    async def main() -> None:
+        for name in "abc":
+            await store.put(name, b"")
+        assert [m.path async for page in store.list("") for m in page] == ["a", "c"]
+        assert await store.get("b") == b""
+        await anyio.sleep(6)
+        assert [[m.path for m in page] async for page in store.list("")] == [["a", "b"], ["c"]]
+
+    world.run(main)
