@@ -130,7 +130,7 @@ class FaultyProxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await self._accept_no_more()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -166,11 +166,19 @@ class FaultyProxy:
         """Let no connection be made for a while."""
         if not self._server.is_serving():
             return
-        self._server.close()
         try:
+            await self._accept_no_more()
             await asyncio.sleep(seconds)
         finally:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+
+    async def _accept_no_more(self) -> None:
+        """Stop listening. asyncio would leave open what was accepted and has no transport yet."""
+        loop, server = asyncio.get_running_loop(), self._server
+        for listening in server.sockets:
+            loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0)
+        server.close()
 
     def keep(self, task: asyncio.Future[Any]) -> None:
         """End the task with the proxy."""
