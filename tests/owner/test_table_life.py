@@ -157,6 +157,7 @@ async def test_an_owner_whose_database_was_lost_goes_on_with_what_is_published(
             assert await adelta.recover_table(table) == 5
             assert await append(table, 6) == 6
             assert await ids(table) == [0, 2, 3, 4, 5, 6]
+        await backfill_tables(options)
         with pytest.raises(InvalidUseError, match="names no commit owner"):
             await adelta.recover_table(await made(tmp_path / "plain"))
     assert sorted(owner.log("old")) == [*range(7)]
