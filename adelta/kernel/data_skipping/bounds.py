@@ -66,7 +66,7 @@ def _is_before(values: Values, limit: int) -> Values:
 
 def _shift(values: Values, slack: Values, up: bool) -> Values:
     """`values` so much greater, or less; the ends of the type stay what they are."""
-    low, high = -(1 << 63), (1 << 63) - 1
+    low, high = 1 - (1 << 63), (1 << 63) - 1  # zero less `low` is a number of 64 bits
     if pa.types.is_int32(values.type):
         low, high = -_END_OF_DATES, _END_OF_DATES - 1
     wide, slack = values.cast(pa.int64()), slack.cast(pa.int64())
@@ -74,6 +74,7 @@ def _shift(values: Values, slack: Values, up: bool) -> Values:
         room = pc.subtract(_whole(high), pc.max_element_wise(wide, _whole(0), skip_nulls=False))
         return pc.add(wide, pc.min_element_wise(slack, room, skip_nulls=False))
     room = pc.subtract(pc.min_element_wise(wide, _whole(0), skip_nulls=False), _whole(low))
+    room = pc.max_element_wise(room, _whole(0), skip_nulls=False)
     return pc.subtract(wide, pc.min_element_wise(slack, room, skip_nulls=False))
 
 

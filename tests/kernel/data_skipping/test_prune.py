@@ -188,6 +188,14 @@ def test_a_maximum_that_was_cut_to_milliseconds_still_covers_its_microseconds():
     assert kept(files(end), "at > TIMESTAMP '2020-01-01 00:00:00Z'") == "0"
 
 
+@pytest.mark.parametrize("year", ["1950", "1970", "2020"])
+def test_files_are_skipped_by_both_ends_of_their_timestamps(year):
+    table = files(stats(f"{year}-01-01T00:00:00.000Z", f"{year}-01-02T00:00:00.000Z", column="at"))
+    assert kept(table, f"at < TIMESTAMP '{year}-01-01 00:00:00.001Z'") == "0"
+    assert kept(table, f"at < TIMESTAMP '{int(year) - 1}-12-31 23:00:00Z'") == ""
+    assert kept(table, f"at > TIMESTAMP '{year}-01-02 01:00:00Z'") == ""
+
+
 @pytest.mark.parametrize("text", ["2020-01-01", "2020-01-01T00:00:00"])
 def test_a_timestamp_whose_zone_nobody_knows_excludes_nothing(text):
     table = files(stats(text, text, column="at"), stats("2020-01-01T00:00:00Z", "", column="at"))
