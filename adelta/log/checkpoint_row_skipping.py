@@ -145,9 +145,8 @@ class CheckpointRowSkipping:
             parsed = here.get(STATS_PARSED[1])
             if more and parsed is not None and parsed.null_count:
                 return None
-            statistics = skipping.read_statistics(here.get("stats"), parsed)
             of_these = {path: column.slice(used, count) for path, column in values.items()}
             used += count
-            found = skipping.statistics_mask(statistics, of_these, count)
+            found = skipping.logged_statistics_mask(here.get("stats"), parsed, of_these, count)
             masks.append(pc.replace_with_mask(rows, rows, found))
         return self._reader.padded(masks)

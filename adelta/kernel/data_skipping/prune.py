@@ -20,6 +20,7 @@ from adelta._arrow_values import null_of, scalar_of
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.data_skipping.bounds import widen
+from adelta.kernel.data_skipping.excluding_texts import Limit, limits_of, may_match_by_text
 from adelta.kernel.data_skipping.rewrite import rewrite
 from adelta.kernel.data_skipping.statistic import NUM_RECORDS, PARTITION_VALUES, Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
@@ -66,7 +67,8 @@ class Skipping:
 
     `by_partition` and `by_statistics` are what a file must not make false; None says nothing.
     `by_bounds` is the same for several files at once, of which only bounds are known, `bounds`, and
-    no partition values. `text` is the predicate as SQL.
+    no partition values. `limits` are of single statistics, by which texts of them are told before
+    they are parsed. `text` is the predicate as SQL.
     """
 
     by_partition: Node | None
@@ -77,6 +79,7 @@ class Skipping:
     text: str
     by_bounds: Node | None = None
     bounds: tuple[Statistic, ...] = ()
+    limits: tuple[Limit, ...] = ()
 
     @classmethod
     def of(
@@ -113,6 +116,7 @@ class Skipping:
             text=to_sql(bound),
             by_bounds=rough,
             bounds=statistics_of(rough, schema, mode) if rough is not None else (),
+            limits=limits_of(fine, statistics) if fine is not None else (),
         )
 
     @classmethod
@@ -155,9 +159,11 @@ class Skipping:
         parsed = files.column(_STATS_PARSED) if _STATS_PARSED in files.column_names else None
         if known is not None and not coarse.false_count:
             statistics = self._widened(known.columns(self.statistics))
+            fine = self.statistics_mask(statistics, values, files.num_rows)
         else:
-            statistics = self.read_statistics(files.column("stats"), parsed)
-        fine = self.statistics_mask(statistics, values, files.num_rows)
+            fine = self.logged_statistics_mask(
+                files.column("stats"), parsed, values, files.num_rows
+            )
         return cast("pa.BooleanArray", pc.replace_with_mask(coarse, coarse, fine))
 
     def partition_values(self, values: pa.Array[Any] | pa.ChunkedArray[Any]) -> Columns:
@@ -188,15 +194,37 @@ class Skipping:
         """Which of several sets of files may have one that matches, by what bounds all of a set."""
         return _may_match(self.by_bounds, bounds, rows)
 
-    def read_statistics(
+    def logged_statistics_mask(
         self,
         stats: pa.Array[Any] | pa.ChunkedArray[Any] | None,
-        stats_parsed: pa.Array[Any] | pa.ChunkedArray[Any] | None = None,
-    ) -> Columns:
-        """The statistics that the predicate names: from `stats_parsed`, else from the JSON `stats`.
+        stats_parsed: pa.Array[Any] | pa.ChunkedArray[Any] | None,
+        partition_values: Columns,
+        rows: int,
+    ) -> pa.BooleanArray:
+        """Which files may match by the statistics that the log has: `stats_parsed`, else JSON.
 
         `stats_parsed` is a struct as checkpoints have it; JSON is parsed for files without one.
         """
+        keep = None
+        if stats is not None and stats_parsed is None:
+            keep = may_match_by_text(stats, self.limits)
+        if keep is not None:
+            rows = keep.true_count
+            if not rows:
+                return cast("pa.BooleanArray", keep)
+            stats = pc.filter(stats, keep)
+            partition_values = {p: pc.filter(v, keep) for p, v in partition_values.items()}
+        statistics = self._read_statistics(stats, stats_parsed)
+        found = self.statistics_mask(statistics, partition_values, rows)
+        if keep is not None:
+            found = cast("pa.BooleanArray", pc.replace_with_mask(keep, keep, found))
+        return found
+
+    def _read_statistics(
+        self,
+        stats: pa.Array[Any] | pa.ChunkedArray[Any] | None,
+        stats_parsed: pa.Array[Any] | pa.ChunkedArray[Any] | None,
+    ) -> Columns:
         if stats_parsed is None:
             columns = parse_stats(stats, self.statistics) if stats is not None else {}
         else:
