@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
+    "bound_text",
     "bounded_leaves",
     "check_stats_columns",
     "has_bounds",
@@ -300,6 +301,18 @@ def _fill(
             low[name] = text
         if greatest is not None and (text := _text(greatest, prefix, truncate_max)) is not None:
             high[name] = text
+
+
+def bound_text(value: Any, prefix: int, *, is_greatest: bool = False) -> str | None:
+    """The JSON text of a bound, of a text so many units; None where nothing sure can be said.
+
+    Example: the least value 0.0 is ``-0.0``, which it may be, and an infinite one is not said.
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return repr(value if value or is_greatest else -0.0)
+    return _text(value, prefix, truncate_max if is_greatest else truncate_min)
 
 
 def _value(bound: Any) -> Any:

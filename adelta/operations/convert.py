@@ -76,6 +76,7 @@ __all__ = [
 ]
 
 _FILES_A_TASK = 256
+_LOCAL_FILES_A_TASK = 1024  # what is found out of the first of a task counts for little then
 _FOLDER_MARK = "_$folder$"
 _KEEPERS = {
     ".hoodie/": "a Hudi table, some of whose files are of earlier versions",
@@ -185,7 +186,9 @@ async def convert_folder(
             f"{table.uri} holds no Parquet files to convert; look at the address"
         )
     meter = Meter(on_progress, "reading footers", total=len(files))
-    done = await _read(executor, roots, _tasks(files, partitions, wanted, folder_names), meter)
+    done = await _read(
+        executor, roots, _tasks(roots.store, files, partitions, wanted, folder_names), meter
+    )
     found = await in_thread(_Found, done)
     del files
     schema = await in_thread(table_schema, found.schemas, partitions)
@@ -276,12 +279,14 @@ async def _read(
 
 
 def _tasks(
+    store: ObjectStore,
     files: Sequence[ObjectMeta],
     partitions: tuple[StructField, ...],
     wanted: StatisticsWanted | None,
     folder_names: FolderNames,
 ) -> list[ConvertTask]:
-    starts = [0, *range(1, len(files), _FILES_A_TASK)]
+    step = _FILES_A_TASK if store.local is None else _LOCAL_FILES_A_TASK
+    starts = [0, *range(1, len(files), step)]
     ends = [*starts[1:], len(files)]
     groups = (tuple(files[start:end]) for start, end in zip(starts, ends, strict=True))
     return [ConvertTask(group, partitions, wanted, folder_names=folder_names) for group in groups]

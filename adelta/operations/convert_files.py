@@ -21,6 +21,7 @@ from adelta.operations.convert_schema import (
     partition_values,
     table_schema,
 )
+from adelta.operations.convert_stats import alike_stats
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.faults import reading
 from adelta.parquet.footer.fetch_footer import (
@@ -35,7 +36,7 @@ from adelta.parquet.footer.file_statistics import (
     plan_leaf,
     shape_statistics,
 )
-from adelta.parquet.footer.known_shapes import learnt_shape
+from adelta.parquet.footer.known_shapes import known_forms, learn_form, learnt_shape
 from adelta.parquet.footer.layout import FileLayout
 from adelta.parquet.thrift import ThriftError
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructField, StructType
     from adelta.parquet.footer.fetch_footer import FetchedFooter
     from adelta.parquet.footer.file_statistics import FooterStatistics, LeafPlan
+    from adelta.parquet.footer.footer_form import FooterForm
     from adelta.parquet.footer.footer_shape import FooterShape
     from adelta.storage.object_store import ObjectMeta, ObjectStore
     from adelta.storage.roots import StoreRoots
@@ -58,6 +60,7 @@ _FIRST_TAIL = 64 * 1024
 _LEAST_TAIL = 4 * 1024
 _LESSONS = 16  # footers that shapes are learnt of, in a task
 _PARSED_TOGETHER = 32  # footers: a worker thread each would cost more than the parsing
+_READ_TOGETHER = 128  # of files of this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +111,8 @@ class ConvertTask:
         """
         store = roots.store
         looking = _Looking(self)
-        groups = [
-            self.files[start : start + _PARSED_TOGETHER]
-            for start in range(0, len(self.files), _PARSED_TOGETHER)
-        ]
+        step = _PARSED_TOGETHER if store.local is None else _READ_TOGETHER
+        groups = [self.files[start : start + step] for start in range(0, len(self.files), step)]
         if store.local is not None:
             found = [await in_thread(looking.here, store, group) for group in groups]
         else:
@@ -167,6 +168,16 @@ class _Kind:
     columns: tuple[tuple[str, ...], ...]
     plans: tuple[LeafPlan, ...]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether statistics are wanted of leaves alone."""
+        return all(plan.is_leaf for plan in self.plans)
+
+    @property
+    def leaves(self) -> tuple[int, ...]:
+        """The leaves that statistics are wanted of, if it is plain."""
+        return tuple(plan.leaves[0] for plan in self.plans)
+
 
 class _Looking:
     """The footers of one task: what files have in common is found out once."""
@@ -184,7 +195,7 @@ class _Looking:
     def here(self, store: ObjectStore, files: Sequence[ObjectMeta]) -> list[AddFile]:
         """The files of this machine, for a worker thread."""
         assert store.local is not None
-        adds = []
+        found = []
         tails = store.local.read_suffixes([meta.path for meta in files], self._task.tail)
         for meta in files:
             try:
@@ -195,8 +206,8 @@ class _Looking:
             except ObjectNotFoundError as error:
                 raise _changed(meta.path) from error
             assert fetched is not None
-            adds.append(self._add(meta, fetched))
-        return adds
+            found.append(fetched)
+        return self._adds(files, found)
 
     async def afar(self, store: ObjectStore, files: Sequence[ObjectMeta]) -> list[AddFile]:
         """Files of a store, whose footers are asked for at once."""
@@ -209,31 +220,65 @@ class _Looking:
 
         fetched = await map_concurrent(fetch, files, limit=8)
 
-        def parse() -> list[AddFile]:
-            return [self._add(meta, each) for meta, each in zip(files, fetched, strict=True)]
+        return await in_thread(self._adds, files, fetched)
 
-        return await in_thread(parse)
+    def _adds(self, files: Sequence[ObjectMeta], fetched: Sequence[FetchedFooter]) -> list[AddFile]:
+        footers = []
+        for meta, each in zip(files, fetched, strict=True):
+            if each.object_size != meta.size:
+                raise _changed(meta.path)
+            footers.append(bytes(each.footer))
+        self.longest = max(self.longest, *map(len, footers))
+        told: dict[int, tuple[int, str | None]] = {}
+        tried: list[FooterForm] = []
+        adds = []
+        for place, (meta, footer) in enumerate(zip(files, footers, strict=True)):
+            if place not in told:
+                self._by_forms(footers, place, told, tried)
+            found = told.get(place) or self._by_shape(footer)
+            number, stats = found or self._by_arrow(meta, fetched[place], footer)
+            self.numbers[meta.path] = number
+            adds.append(
+                AddFile(
+                    path=encode_path(meta.path),
+                    partition_values=self._partition(meta.path),
+                    size=meta.size,
+                    modification_time=meta.last_modified_ms,
+                    stats=stats,
+                )
+            )
+        return adds
 
-    def _add(self, meta: ObjectMeta, fetched: FetchedFooter) -> AddFile:
-        if fetched.object_size != meta.size:
-            raise _changed(meta.path)
-        self.longest = max(self.longest, len(fetched.footer))
-        footer = bytes(fetched.footer)
-        number, stats = self._by_shape(footer) or self._by_arrow(meta, fetched, footer)
-        self.numbers[meta.path] = number
-        return AddFile(
-            path=encode_path(meta.path),
-            partition_values=self._partition(meta.path),
-            size=meta.size,
-            modification_time=meta.last_modified_ms,
-            stats=stats,
-        )
+    def _by_forms(
+        self,
+        footers: Sequence[bytes],
+        start: int,
+        told: dict[int, tuple[int, str | None]],
+        tried: list[FooterForm],
+    ) -> None:
+        """Put into `told` what forms that have not been `tried` say of footers from a place on."""
+        for shape, kind in self._shapes:
+            for form in known_forms(shape):
+                if form in tried or not kind.is_plain:
+                    continue
+                tried.append(form)
+                places = [p for p in range(start, len(footers)) if p not in told]
+                found = form.read([footers[p] for p in places], kind.leaves)
+                if found is None:
+                    continue
+                which, facts = found
+                stats: Sequence[str | None] | None = [None] * len(which)
+                if self._task.wanted is not None:
+                    stats = alike_stats(facts, kind.columns, kind.plans, self._prefix)
+                for number, text in zip(which, stats or (), strict=stats is not None):
+                    told[places[number]] = kind.number, text
 
     def _by_shape(self, footer: bytes) -> tuple[int, str | None] | None:
         """The number of the file's schema, and its statistics; None where its footer is unlike."""
         for shape, kind in self._shapes:
             facts = shape.read(footer)
             if facts is not None:
+                learn_form(shape, footer)
                 if self._task.wanted is None:
                     return kind.number, None
                 found = shape_statistics(facts, kind.plans)

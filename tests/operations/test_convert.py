@@ -22,7 +22,12 @@ from adelta.errors import (
     UnsupportedFeatureError,
 )
 from adelta.operations import convert_files
+from adelta.operations.convert_files import ConvertTask, StatisticsWanted
 from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.footer import known_shapes
+from adelta.parquet.footer.known_shapes import forget_shapes
+from adelta.storage.local import LocalStore
+from adelta.storage.roots import StoreRoots
 from adelta.storage.s3 import S3Store
 
 if TYPE_CHECKING:
@@ -108,6 +113,45 @@ async def test_footers_like_one_before_are_read_without_arrow_and_say_the_same(
     assert stated[0] == stated[1]
     assert len(asked) < 40 + 15
     assert len(set(asked)) == 40  # those of the second folder, which nothing was learnt of
+
+
+def alike_rows(number: int, *, is_odd: bool) -> pa.Table:
+    """Rows like the others' but for a value that tells nothing, which odd ones may have."""
+    half = {3: float("nan"), 5: float("inf"), 6: -0.0}.get(number % 13 if is_odd else 0, number / 7)
+    far = number * 30_000 if is_odd and number % 17 == 4 else 0
+    return pa.table(
+        {
+            "100%": pa.array([None if is_odd and number % 11 == 7 else number * 7, None]),
+            "half": [half, 0.0 if number % 2 else half],
+            "day": pa.array([number, far], pa.int32()).cast(pa.date32()),
+            "price": pa.array([Decimal(number) / 100, Decimal("-0.05")], pa.decimal128(9, 2)),
+            "text": ["é" * (number % 50), "\x18\x01" * (number % 3) + '"'],
+            "inside": [{"x": number, "%s": {"y": f"{number}"}}, {"x": None, "%s": None}],
+            "at": pa.array([number * 999_999_937, 0], pa.timestamp("us", "UTC")),
+            "empty": pa.array([None, None], pa.int32()),
+        },
+    )
+
+
+@pytest.mark.parametrize("together", [1, 128])
+async def test_many_files_that_are_alike_say_what_each_says_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(convert_files, "_READ_TOGETHER", together)
+    forget_shapes()
+    for number in range(250):
+        rows = alike_rows(number, is_odd=number > 150)
+        put(tmp_path, f"{number:03}.parquet", rows, use_dictionary=number % 29 != 1)
+    await adelta.convert(tmp_path)
+    assert known_shapes._of_shapes[0].forms
+    converted = adds(tmp_path)
+    store = LocalStore(tmp_path)
+    files = [m async for page in store.list("") for m in page if m.path.endswith(".parquet")]
+    assert len(files) == len(converted) == 250
+    for meta in files:
+        alone = await ConvertTask((meta,), (), StatisticsWanted()).run(StoreRoots(store))
+        (add,) = alone.adds
+        assert converted[meta.path]["stats"] == add.stats, meta.path
 
 
 async def test_bounds_that_a_footer_cannot_vouch_for_are_left_out(tmp_path: Path) -> None:

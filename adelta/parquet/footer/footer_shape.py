@@ -37,7 +37,14 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-__all__ = ["ChunkFacts", "ChunkPlace", "FooterFacts", "FooterShape"]
+__all__ = [
+    "ChunkFacts",
+    "ChunkPlace",
+    "FooterFacts",
+    "FooterPatterns",
+    "FooterShape",
+    "footer_number",
+]
 
 T = TypeVar("T")
 
@@ -92,6 +99,16 @@ class FooterFacts(NamedTuple):
     groups: tuple[tuple[ChunkFacts | None, ...], ...]
 
 
+class FooterPatterns(NamedTuple):
+    """What a footer of one row group is made of: bytes, and the patterns of all between them."""
+
+    before: bytes
+    head: bytes
+    chunks: tuple[_Pattern, ...]
+    tail: _Pattern
+    behind: bytes
+
+
 class FooterShape:
     """What the footers of some files have in common: `learn` of each that Arrow has read.
 
@@ -143,6 +160,19 @@ class FooterShape:
         rows, (chunks,) = found
         return rows, chunks
 
+    def patterns_of(self, footer: bytes) -> FooterPatterns | None:
+        """The patterns that a footer of one row group fits; None of another, or one not to read."""
+        found = self._read(footer, lambda pattern, _: pattern)
+        if found is None or len(found[1]) != 1:
+            return None
+        _, after_rows = _number_at(footer, len(self._before))
+        _, start = _groups_at(footer, after_rows)
+        head, chunks, tail, _, _ = self._group(footer, start, lambda pattern, _: pattern)
+        start += len(head)
+        return FooterPatterns(
+            self._before, footer[after_rows:start], tuple(chunks), tail, self._behind
+        )
+
     def footer_of(self, rows: int, groups: Sequence[bytes]) -> bytes:
         """The end of a file of so many rows in these row groups, and all else as here."""
         count = list_header(STRUCT, len(groups))
@@ -162,22 +192,33 @@ class FooterShape:
             groups = []
             held = 0
             for _ in range(count):
-                head = next((h for h in self._heads if footer.startswith(h, at)), None)
-                if head is None:
-                    return None
-                at += len(head)
-                chunks = []
-                for variants in self._leaves:
-                    pattern, found, at = _first(variants, footer, at)
-                    chunks.append(take(pattern, found))
-                pattern, found, at = _first(self._tails, footer, at)
-                held += _number(found[pattern.values])
+                _, chunks, _, own, at = self._group(footer, at, take)
+                held += own
                 groups.append(chunks)
         except ThriftError:
             return None
         if footer[at:-_TRAILER] != self._behind or held != rows:
             return None
         return rows, groups
+
+    def _group(
+        self, footer: bytes, at: int, take: Callable[[_Pattern, tuple[bytes, ...]], T]
+    ) -> tuple[bytes, list[T], _Pattern, int, int]:
+        """The head of a row group, its chunks, its tail, its rows, and where it ends.
+
+        Raises:
+            ThriftError: it is of another form.
+        """
+        head = next((h for h in self._heads if footer.startswith(h, at)), None)
+        if head is None:
+            raise ThriftError("a row group of another form")
+        at += len(head)
+        chunks = []
+        for variants in self._leaves:
+            pattern, found, at = _first(variants, footer, at)
+            chunks.append(take(pattern, found))
+        pattern, found, at = _first(self._tails, footer, at)
+        return head, chunks, pattern, footer_number(found[pattern.values]), at
 
     def learn(self, footer: bytes, metadata: pq.FileMetaData) -> FooterShape:
         """The shape that knows what the row groups of a footer like its own look like, too.
@@ -282,20 +323,20 @@ class _Pattern:
             return None
         nulls, low, high = self.nulls, self.low, self.high
         return ChunkFacts(
-            _number(found[self.values]),
-            None if nulls is None else _number(found[nulls]),
+            footer_number(found[self.values]),
+            None if nulls is None else footer_number(found[nulls]),
             None if low is None else found[low],
             None if high is None else found[high],
         )
 
     def place(self, found: tuple[bytes, ...]) -> ChunkPlace:
         """Where the chunk is said to be. Raises: ThriftError."""
-        start = _number(found[self.data])
+        start = footer_number(found[self.data])
         if self.dictionary is not None:
-            dictionary = _number(found[self.dictionary])
+            dictionary = footer_number(found[self.dictionary])
             start = dictionary if 0 < dictionary < start else start
-        end = start + _number(found[self.stored])
-        values, unfolded = _number(found[self.values]), _number(found[self.unfolded])
+        end = start + footer_number(found[self.stored])
+        values, unfolded = footer_number(found[self.values]), footer_number(found[self.unfolded])
         return ChunkPlace(start, end, values, unfolded, self.codec, self.encodings)
 
 
@@ -527,7 +568,7 @@ def _number_at(data: bytes, at: int) -> tuple[int, int]:
     match = _NUMBER.match(data, at)
     if match is None:
         raise ThriftError("an integer without an end")
-    return _number(match[0]), match.end()
+    return footer_number(match[0]), match.end()
 
 
 def _unsigned_at(data: bytes, at: int) -> tuple[int, int]:
@@ -539,7 +580,7 @@ def _unsigned_at(data: bytes, at: int) -> tuple[int, int]:
     return unsigned(match[0]), match.end()
 
 
-def _number(encoded: bytes) -> int:
+def footer_number(encoded: bytes) -> int:
     """A whole number of a footer that is not negative."""
     value = unsigned(encoded)
     if value & 1 or value >> 1 >= _LEAST_LONG:

@@ -20,9 +20,19 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from adelta.parquet.footer.columns import ColumnTree
+    from adelta.parquet.footer.footer_form import FooterForm
     from adelta.parquet.footer.footer_shape import ChunkPlace, FooterShape
 
-__all__ = ["KnownShape", "WholeFile", "forget_shapes", "known_chunks", "known_file", "learnt_shape"]
+__all__ = [
+    "KnownShape",
+    "WholeFile",
+    "forget_shapes",
+    "known_chunks",
+    "known_file",
+    "known_forms",
+    "learn_form",
+    "learnt_shape",
+]
 
 _LONGEST_FOOTER = 64 * 1024  # bytes of footers that are taken as a whole
 _MOST_CHUNKS = 256
@@ -32,6 +42,9 @@ _LAST_LESSON = 64  # such files, after which a schema's footers are taken to be 
 _KINDS = 8
 _ARROW = "parquet-cpp-arrow"
 _SHAPES = 4  # of a kind
+_FORM_EACH = 32  # footers that a shape reads; a form takes as long to make as some hundred
+_FORMS = 4  # of a shape
+_MOST_LEAVES = 128  # of a form
 
 
 class KnownShape(NamedTuple):
@@ -68,7 +81,19 @@ class _Kind:
 
 
 _kinds: list[_Kind] = []
+
+
+class _Forms:
+    """The forms of a shape, and how many footers it has read without them."""
+
+    def __init__(self, shape: FooterShape) -> None:
+        self.shape = shape
+        self.read = 0
+        self.forms: tuple[FooterForm, ...] = ()
+
+
 _learnt_last: list[FooterShape] = []  # of those whose statistics alone are asked for
+_of_shapes: list[_Forms] = []
 _lock = Lock()
 
 
@@ -140,6 +165,34 @@ def learnt_shape(footer: bytes, metadata: pq.FileMetaData, leaves: int) -> Foote
     return shape
 
 
+def known_forms(shape: FooterShape) -> tuple[FooterForm, ...]:
+    """The forms of a shape from `learnt_shape`."""
+    return next((each.forms for each in _of_shapes[:] if each.shape is shape), ())
+
+
+def learn_form(shape: FooterShape, footer: bytes) -> None:
+    """Have a form read footers like one that the shape has read by itself, if there are many.
+
+    CPU-heavy.
+    """
+    with _lock:
+        known = next((each for each in _of_shapes if each.shape is shape), None)
+        if known is None:
+            known = _Forms(shape)
+            _of_shapes.insert(0, known)
+            del _of_shapes[_KINDS:]
+        known.read += 1
+        if known.read % _FORM_EACH or len(known.forms) >= _FORMS or len(footer) > _LONGEST_FOOTER:
+            return
+    from adelta.parquet.footer.footer_form import FooterForm  # most programs need none
+
+    if any(form.fits(footer) for form in known.forms):
+        return
+    patterns = shape.patterns_of(footer)
+    if patterns is not None and len(patterns.chunks) <= _MOST_LEAVES:
+        known.forms = (*known.forms, FooterForm(patterns))
+
+
 def forget_shapes() -> None:
     """Know no more than a process that has just begun; how files are read depends on that.
 
@@ -148,6 +201,7 @@ def forget_shapes() -> None:
     with _lock:
         _kinds.clear()
         _learnt_last.clear()
+        _of_shapes.clear()
     forget_trees()
 
 
