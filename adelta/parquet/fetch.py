@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from adelta._concurrency import in_thread
+from adelta._concurrency import in_io_thread, in_thread
 from adelta._dataclasses import dataclass
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from adelta.parquet.footer.layout import FileLayout, SelectedColumns
     from adelta.parquet.row_pages import PartialChunk, RowPages
+    from adelta.storage.cached_ranges import CachedRanges
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["FetchedColumns", "ObjectBytes", "Pieces"]
@@ -39,9 +41,11 @@ class FetchedColumns:
         row_groups: the row groups.
         columns: the columns.
         pieces: the bytes.
-        in_file: whether they are read as they are decoded, from a file of this machine.
+        in_file: whether they are read as they are decoded, from files of this machine.
         rows: the rows of the one row group that are wanted; None for all rows of all.
         chunks: what of each chunk is there, by its leaf; None where all of it is.
+        cached: what a disk cache has of them beside the pieces; None where they are not `in_file`,
+            or that is the object itself.
     """
 
     row_groups: tuple[int, ...]
@@ -50,6 +54,7 @@ class FetchedColumns:
     in_file: bool = False
     rows: range | None = None
     chunks: Mapping[int, PartialChunk] | None = field(default=None, repr=False)
+    cached: CachedRanges | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,10 +78,13 @@ class ObjectBytes:
         columns: SelectedColumns,
         row_groups: tuple[int, ...],
         having: FetchedColumns | None = None,
+        *,
+        late: bool = False,
     ) -> FetchedColumns:
         """The bytes of the columns in the row groups, in as few requests as is good.
 
-        What `having`, an earlier answer, has of them is not asked for again.
+        What `having`, an earlier answer, has of them is not asked for again. With `late`, what a
+        disk cache has may be read only as it is decoded, which may raise `LostBytesError`.
 
         Raises:
             InvalidTableError: the object is damaged, or was written again.
@@ -87,6 +95,10 @@ class ObjectBytes:
         fetched, missing = self.at_hand(columns, row_groups, having)
         if not missing or fetched.in_file:
             return fetched
+        if late and (disk := self.store.nearby) is not None:
+            find = partial(disk.find_ranges, self.layout.path, missing, pin=self.pin)
+            if (cached := await in_io_thread(find)) is not None:
+                return replace(fetched, in_file=True, cached=cached)
         return replace(fetched, pieces=(*fetched.pieces, *await self.get(missing)))
 
     async def fetch_pages(
@@ -174,6 +186,11 @@ class ObjectBytes:
         Unless they are read as a `whole`, nothing of a file is asked for ahead, nor counted.
         """
         path = self.layout.path
+        if fetched.cached is not None:
+            with fetched.cached.open() as found:
+                late: Any = SparseFile(path, self.layout.size, (*fetched.pieces, *found))
+                yield pa.PythonFile(late, mode="r")
+            return
         if not fetched.in_file:
             if len(fetched.pieces) == 1 and fetched.pieces[0][0] == 0:  # as if it ended there
                 yield pa.BufferReader(fetched.pieces[0][1])

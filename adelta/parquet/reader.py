@@ -198,10 +198,12 @@ class ParquetFile:
         *,
         row_groups: Sequence[int] | None = None,
         having: FetchedColumns | None = None,
+        late: bool = False,
     ) -> FetchedColumns:
         """The bytes that `read` needs, for `decode` to make a table of.
 
-        What `having`, an earlier answer, has of them is not asked for again.
+        What `having`, an earlier answer, has of them is not asked for again. With `late`, what a
+        disk cache has may be read only as it is decoded, which may raise `LostBytesError`.
 
         Raises:
             InvalidTableError: the object is damaged.
@@ -210,7 +212,7 @@ class ParquetFile:
             ObjectNotFoundError: the object is no longer there.
         """
         groups = tuple(self.layout.groups(row_groups))
-        return await self.bytes.fetch(self.layout.select(columns), groups, having)
+        return await self.bytes.fetch(self.layout.select(columns), groups, having, late=late)
 
     async def fetch_pages(
         self, columns: SelectedColumns, row_group: int, pages: RowPages

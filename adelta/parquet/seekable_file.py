@@ -71,13 +71,13 @@ class SeekableFile(ABC):
         self._position = base + offset
         return self._position
 
-    def read(self, length: int = -1) -> bytes:
-        """The next `length` bytes, or all that follow.
+    def read(self, length: int = -1) -> memoryview:
+        """The next `length` bytes, or all that follow, not copied: Arrow takes any buffer.
 
         Raises:
             InvalidUseError: some of them are not to be had.
         """
-        return bytes(self._take(length))
+        return self._take(length)
 
     def read_buffer(self, length: int = -1) -> pa.Buffer:
         """The next `length` bytes as an Arrow buffer that shares their memory.

@@ -15,13 +15,16 @@ from adelta.parquet.seekable_file import SeekableFile
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from adelta.storage.cached_ranges import CachedBytes
+
 __all__ = ["SparseFile"]
 
 
 class SparseFile(SeekableFile):
     """A file of which only some bytes are there.
 
-    Reads inside one fetched piece copy nothing.
+    Reads inside one fetched piece copy nothing. Of pieces that a disk cache has they read no more
+    than what is asked for.
 
     Args:
         path: the object's path, for messages.
@@ -29,7 +32,9 @@ class SparseFile(SeekableFile):
         pieces: the start of every fetched range with its bytes; they must not overlap.
     """
 
-    def __init__(self, path: str, size: int, pieces: Iterable[tuple[int, memoryview]]) -> None:
+    def __init__(
+        self, path: str, size: int, pieces: Iterable[tuple[int, memoryview | CachedBytes]]
+    ) -> None:
         super().__init__(path, size)
         ordered = sorted(
             ((start, data) for start, data in pieces if len(data)), key=lambda piece: piece[0]
@@ -51,9 +56,9 @@ class SparseFile(SeekableFile):
             if not 0 <= index < len(self._starts):
                 break
             offset = at - self._starts[index]
-            part = self._data[index][offset : offset + end - at]
-            if offset < 0 or not len(part):
+            if not 0 <= offset < len(self._data[index]):
                 break
+            part = self._data[index][offset : offset + end - at]
             parts.append(part)
             at += len(part)
             index += 1

@@ -107,7 +107,7 @@ async def _read(
         columns, groups, parquet = unit.opened.columns, unit.row_groups, unit.opened.parquet
         if unit.pages is not None:
             return unit, await parquet.fetch_pages(columns, groups[0], unit.pages)
-        return unit, await parquet.fetch(columns, row_groups=groups)
+        return unit, await parquet.fetch(columns, row_groups=groups, late=True)
 
     def at_hand(unit: Unit) -> tuple[Unit, FetchedColumns] | None:
         nothing = FetchedColumns(unit.row_groups, unit.opened.columns, ())

@@ -11,6 +11,7 @@ import pyarrow as pa
 from adelta._concurrency import CPU_THREADS, in_thread, map_concurrent
 from adelta._read_ahead import ReadAhead
 from adelta.read.unit_slices import UnitSlice, UnitSlices
+from adelta.storage.cached_ranges import LostBytesError
 
 if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
@@ -88,6 +89,9 @@ class UnitRows(AsyncIterator[pa.Table]):
         alone: bool,
     ) -> None:
         self.piece = unit.opened.piece
+        self._unit = unit
+        self._fetched: FetchedColumns | None = None  # once more
+        self._fetching = asyncio.Lock()
         self._threads = threads
         self._held = 0  # of the threads
         self._rows = _rows_a_slice(unit, slice_bytes)
@@ -120,7 +124,12 @@ class UnitRows(AsyncIterator[pa.Table]):
 
         async def share(number: int) -> pa.Table | None:
             async with self._turns[number]:  # the slice before comes first
-                table = await in_thread(decoded.share, number)
+                try:
+                    table = await in_thread(decoded.share, number)
+                except LostBytesError:
+                    columns = await self._columns_of_store()
+                    self._decoding.begin_again(number, columns)
+                    table = await in_thread(decoded.share, number)
             if rows is None:
                 self._leave(1)
             return table
@@ -129,6 +138,14 @@ class UnitRows(AsyncIterator[pa.Table]):
         found = await map_concurrent(share, shares, limit=len(shares))
         (table,) = (table for table in found if table is not None)
         return table
+
+    async def _columns_of_store(self) -> FetchedColumns:
+        """What the disk cache has lost since it was found there, and all else, in memory."""
+        async with self._fetching:
+            if self._fetched is None:
+                opened, groups = self._unit.opened, self._unit.row_groups
+                self._fetched = await opened.parquet.fetch(opened.columns, row_groups=groups)
+            return self._fetched
 
     def _leave(self, most: int) -> None:
         """Give back up to so many of the threads."""
@@ -142,6 +159,7 @@ class UnitRows(AsyncIterator[pa.Table]):
         await self._ahead.aclose()
         self._leave(self._held)
         self._decoding.close()
+        self._fetched = None
 
 
 class DecodedRows(AsyncIterator[pa.Table]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from adelta.parquet.decode.tables import side_by_side
 
 if TYPE_CHECKING:
     from adelta.parquet.fetch import FetchedColumns
+    from adelta.parquet.footer.layout import SelectedColumns
     from adelta.parquet.reader import ParquetFile
     from adelta.read.units import Unit
 
@@ -64,6 +66,12 @@ class UnitSlices:
         self._most = unit.rows // 2 if rows is None else min(rows, unit.rows // 2)
         self._deciding = threading.Lock()
         self._range: range | None = None
+
+    def begin_again(self, number: int, columns: FetchedColumns) -> None:
+        """Have a share go on, after the rows that it gave, with the same columns fetched anew."""
+        self._columns = columns
+        chosen = replace(columns, columns=self.shares[number].columns)
+        self.shares[number].begin_again(chosen)
 
     def close(self) -> None:
         """Give back the bytes, or close the file."""
@@ -188,8 +196,21 @@ class _Share:
     ) -> None:
         self._parquet = parquet
         self._columns = columns
-        self._tables = parquet.slices(columns, rows, keeps_dictionaries=keeps_dictionaries)
+        self._slices = partial(parquet.slices, rows=rows, keeps_dictionaries=keeps_dictionaries)
+        self._tables = self._slices(columns)
         self._left: pa.Table | None = None
+        self._given = self._passes = 0  # rows that were given; and those of them that come again
+
+    @property
+    def columns(self) -> SelectedColumns:
+        """Which columns they have."""
+        return self._columns.columns
+
+    def begin_again(self, columns: FetchedColumns) -> None:
+        """Go on after the rows that were given, with the same columns fetched anew."""
+        self._tables.close()
+        self._left, self._passes = None, self._given
+        self._columns, self._tables = columns, self._slices(columns)
 
     def row_range(self, rows: range) -> pa.Table:
         """These rows of the unit, and no others."""
@@ -205,11 +226,16 @@ class _Share:
             table = next(self._tables, None)
             if table is None:
                 break
+            if self._passes:
+                passed = min(self._passes, table.num_rows)
+                self._passes -= passed
+                table = table.slice(passed)
             found.append(table)
             count += table.num_rows
         taken = found[0] if len(found) == 1 else pa.concat_tables(found)
         if rows is not None and count > rows:
             taken, self._left = taken.slice(0, rows), taken.slice(rows)
+        self._given += taken.num_rows
         return taken
 
     def close(self) -> None:

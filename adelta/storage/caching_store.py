@@ -22,15 +22,15 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-import pyarrow as pa
 import xxhash
 
 from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
 from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
-from adelta._memory import check_memory, lasting_pool, memory_limit_of
+from adelta._memory import check_memory, memory_limit_of
 from adelta.storage._cache_writer import is_behind, later, written
 from adelta.storage.cache_file import Extent, tag_of
+from adelta.storage.cached_ranges import CachedRanges, new_memory
 from adelta.storage.coalesce import LARGEST_FETCH, plan_fetches
 from adelta.storage.disk_cache import CacheFigures, DiskCache
 from adelta.storage.forwarding_store import ForwardingStore
@@ -59,7 +59,7 @@ _UNIQUE = re.compile(r"(?i)[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}[^/]*\.(
 _NUMBERED = re.compile(r"(?:^|/)\d{20}\.[^/]*\Z")
 _MOST_LISTED = 1 << 16
 _NO_END = 1 << 62
-_LITTLE = 128 << 10
+_LEAST_LATE = 1 << 20  # bytes that are read as they are wanted, if they are so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +195,24 @@ class CachingStore(ForwardingStore):
         self._answers(path, pin, found)
         return plan.cut([one.joined([]) for one in found])
 
+    def find_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> CachedRanges | None:
+        """Where every range is; None where they are not all here, or better read at once. Blocks.
+
+        They are disjoint.
+        """
+        size = sum(end - start for start, end in ranges)
+        wanted = self._wanted(path, pin) if size >= _LEAST_LATE else None
+        if wanted is None:
+            return None
+        known = self._known(path, wanted)
+        if not all(_is_in(each, known.extents) for each in ranges):
+            return None
+        self._hold(path, pin, {known.extents[0].tag})
+        self._count(size, 0)
+        return CachedRanges(self.cache, known.entry, known.extents, ranges)
+
     def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead | None:
         """The last `length` bytes; None where they are not all here. Blocks."""
         wanted = self._wanted(path, pin)
@@ -212,11 +230,14 @@ class CachingStore(ForwardingStore):
 
     def _answers(self, path: str, pin: Pin | None, found: Sequence[_Found]) -> None:
         """Note what the cache answers with, by itself."""
-        tags = {each.tag for each in found if each.tag is not None}
+        self._hold(path, pin, {each.tag for each in found if each.tag is not None})
+        self._count(sum(one.cached for one in found), 0)
+
+    def _hold(self, path: str, pin: Pin | None, tags: set[str]) -> None:
+        """Hold later reads inside `pin` to the version that is answered with."""
         if pin is not None and tags:
             with self._lock:
                 self._answered.setdefault(pin, {})[path] = min(tags)
-        self._count(sum(one.cached for one in found), 0)
 
     def _look_at_end(
         self, path: str, wanted: _Version, length: int, *, most: int | None = None
@@ -256,7 +277,7 @@ class CachingStore(ForwardingStore):
             if over:
                 best = max(over, key=lambda each: each.end)
                 stop = min(end, best.end)
-                memory = memory or _memory(end - start)
+                memory = memory or new_memory(end - start)
                 if not self.cache.read(entry, best, at, memory[at - start : stop - start]):
                     extents.remove(best)
                     continue
@@ -485,6 +506,15 @@ class CachingStore(ForwardingStore):
             await self.inner.aclose()
 
 
+def _is_in(span: tuple[int, int], extents: Iterable[Extent]) -> bool:
+    """Whether the extents have all bytes of a range."""
+    at, end = span
+    for each in sorted(extents, key=lambda each: each.start):
+        if each.start <= at < each.end:
+            at = each.end
+    return at >= end
+
+
 def _fits(extent: Extent, wanted: _Version) -> bool:
     """Whether it is of the version that is wanted, as far as that is known."""
     if wanted.tag is not None and extent.tag != wanted.tag:
@@ -495,10 +525,3 @@ def _fits(extent: Extent, wanted: _Version) -> bool:
 def _size_of(extents: Sequence[Extent]) -> int | None:
     """How large the object is, where that was known when they came."""
     return next((each.size for each in extents if each.size is not None), None)
-
-
-def _memory(length: int) -> memoryview:
-    """Memory for so many bytes, which the system need not give anew each time."""
-    if length < _LITTLE:
-        return memoryview(bytearray(length))
-    return memoryview(pa.allocate_buffer(length, memory_pool=lasting_pool())).cast("B")

@@ -32,28 +32,19 @@ from adelta._chance import new_bits
 from adelta._clock import monotonic, now_ns
 from adelta._dataclasses import dataclass
 from adelta.errors import StorageError
-from adelta.storage.cache_file import (
-    CHUNK,
-    Extent,
-    chunk_sums,
-    content_of,
-    header_length,
-    parsed_name,
-    sums_of,
-)
+from adelta.storage.cache_file import Extent, content_of, parsed_name
+from adelta.storage.open_extent import TICK, OpenExtent, open_extent, pass_over, read_extent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["CacheFigures", "CacheStatus", "DiskCache"]
 
-_MOST_ASKED = 3
 _SMALL = 0.1
 _LEFT = 0.95  # of the limit, when some have gone
 _GHOSTS = 1 << 16
 _MOST_RESERVED = 16 << 20  # bytes that a process has room for at once,
 _RESERVED_SHARE = 256  # and the share of the limit; a loss of power or a kill counts them as there
-_TICK = 16  # nanoseconds in which a time says how often, too
 _STALE = 3600.0  # seconds after which a file that was not finished is nobody's
 _LONGEST_TURN = 5.0  # seconds that another process's turn is waited for,
 _LEFT_ALONE = 60.0  # and for which nothing is written then
@@ -149,39 +140,11 @@ class DiskCache:
         where not, anything may be in `into`.
         """
         path = f"{self._folder_of(entry)}/{extent.name}"
-        at = start - extent.start
-        first = at // CHUNK * CHUNK
-        last = min(-(-(at + len(into)) // CHUNK) * CHUNK, extent.end - extent.start)
-        before, after = bytearray(at - first), bytearray(last - at - len(into))
-        header_size = header_length(extent)
-        try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                found = os.fstat(file)
-                if found.st_uid != os.geteuid():
-                    return False
-                is_whole = found.st_size == header_size + extent.end - extent.start
-                header = bytearray(header_size if is_whole else 0)
-                if is_whole and first:
-                    at_first = header_size + first
-                    is_whole = _read(file, 0, header) and _read(file, at_first, before, into, after)
-                elif is_whole:
-                    is_whole = _read(file, 0, header, before, into, after)
-                _ask(file, found)
-            finally:
-                os.close(file)
-        except OSError:
-            return False
-        sums = sums_of(entry, extent, bytes(header)) if is_whole else None
-        if (
-            sums is not None
-            and chunk_sums(before, into, after)
-            == sums[first // CHUNK :][: -(-(last - first) // CHUNK)]
-        ):
-            return True
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        return False
+        return read_extent(path, entry, extent, start, into)
+
+    def open(self, entry: str, extent: Extent) -> OpenExtent | None:
+        """The extent's open file, to be read piece by piece; None where it is not there."""
+        return open_extent(f"{self._folder_of(entry)}/{extent.name}", entry, extent)
 
     # ------------------------------------------------------------------------------------ write
 
@@ -199,7 +162,7 @@ class DiskCache:
             file = self._created(fresh)
             try:
                 _write(file, header, data)
-                now = now_ns() // _TICK * _TICK
+                now = now_ns() // TICK * TICK
                 os.utime(file, ns=(now, now))
             finally:
                 os.close(file)
@@ -333,7 +296,7 @@ class DiskCache:
         extent = replace(file.extent, kept=True)
         asked = 0 if promote else file.asked - 1
         path = os.path.join(os.path.dirname(file.path), extent.name)
-        now = now_ns() // _TICK * _TICK + asked
+        now = now_ns() // TICK * TICK + asked
         try:
             os.utime(file.path, ns=(now, now))
             os.replace(file.path, path)
@@ -354,7 +317,7 @@ class DiskCache:
                     found = os.stat(path)
                     extent = parsed_name(name)
                     if extent is not None:
-                        turn, asked = found.st_mtime_ns, found.st_mtime_ns % _TICK
+                        turn, asked = found.st_mtime_ns, found.st_mtime_ns % TICK
                         yield _File(path, extent, found.st_size, turn, asked)
                     elif _UNFINISHED.fullmatch(name) and now_ns() / 1e9 - found.st_mtime > _STALE:
                         os.unlink(path)
@@ -495,34 +458,7 @@ def _private(path: Any, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _ask(file: int, found: os.stat_result) -> None:
-    """Note that a file was asked for, unless that is known to be often."""
-    if found.st_mtime_ns % _TICK < _MOST_ASKED:
-        with contextlib.suppress(OSError):
-            os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
-
-
-def _read(file: int, start: int, *into: bytearray | memoryview) -> bool:
-    """Fill `into` with what begins at `start`: whether there is so much."""
-    waiting = [memoryview(each) for each in into if each]
-    while waiting:
-        count = os.preadv(file, waiting, start)
-        if not count:
-            return False
-        start += count
-        _pass(waiting, count)
-    return True
-
-
 def _write(file: int, header: bytes, data: bytes | memoryview) -> None:
     waiting = [memoryview(header), memoryview(data).cast("B")]
     while waiting:
-        _pass(waiting, os.writev(file, waiting))
-
-
-def _pass(waiting: list[memoryview], count: int) -> None:
-    """Leave those waiting that come after so many bytes of them."""
-    while waiting and count >= len(waiting[0]):
-        count -= len(waiting.pop(0))
-    if count:
-        waiting[0] = waiting[0][count:]
+        pass_over(waiting, os.writev(file, waiting))

@@ -292,6 +292,11 @@ class LocalStore(ObjectStore):
         with self._opened(self._file(path), pin=pin) as (descriptor, status):
             return self._suffix(descriptor, status, length)
 
+    def find_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> None:
+        """Files are no copies of anything."""
+
     def distrust(self, path: str) -> bool:
         """Files are no copies of anything."""
         return False

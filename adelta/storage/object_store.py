@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from contextlib import AbstractContextManager
 
+    from adelta.storage.cached_ranges import CachedRanges
     from adelta.storage.stats import StoreStats
 
 __all__ = [
@@ -345,6 +346,16 @@ class NearbyObjects(Protocol):
         """Bytes of every range, in the order asked, for a worker thread that goes on with them.
 
         None where they are not all here. Raises: as of `LocalFiles`.
+        """
+        ...
+
+    def find_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> CachedRanges | None:
+        """Where copies of every range are, to be read as they are wanted. Blocks.
+
+        None where not all are copied here, or are better read at once, and of files of this machine
+        that are the objects. The ranges are disjoint.
         """
         ...
 

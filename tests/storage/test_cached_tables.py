@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,8 +13,10 @@ import pytest
 
 import adelta
 from adelta.errors import InvalidTableError
+from adelta.read.data_files import read_files
 from adelta.storage.caching_store import CachingStore
 from adelta.storage.object_store import SuffixRead
+from adelta.table import roots_of
 from tests.storage.test_disk_cache import inner_of, options_of
 
 if TYPE_CHECKING:
@@ -113,6 +117,54 @@ async def test_what_was_damaged_on_its_way_is_not_kept(
         await scan(damaged=True)
     assert "What the disk cache had of it has been deleted" in str(caught.value.__notes__)
     assert (await scan(damaged=False)).equals(rows)
+
+
+@pytest.mark.parametrize("where", [None, "text != 'x'"])
+async def test_what_the_cache_loses_while_rows_are_decoded_comes_from_the_store(
+    gcs_location: GcsLocation, tmp_path: Path, where: str | None
+) -> None:
+    options = options_of(gcs_location, tmp_path)
+    luck = random.Random(18)
+    ids = pa.array(range(300_000), pa.int64())
+    rows = pa.table({"id": ids, "text": [luck.randbytes(6).hex() for _ in range(300_000)]})
+    with_more = rows.append_column("more", ids)
+    await adelta.write_table(gcs_location.uri, with_more, storage_options=options)
+
+    async def scan() -> tuple[list[int], int, int]:
+        async with adelta.open_table(gcs_location.uri, storage_options=options) as table:
+            store = adelta_store(table)
+            snapshot = await table.snapshot()
+            files = await snapshot.add_files()
+            asked, counts, found = inner_of(store).request_count, list[int](), list[pa.Table]()
+            plan = snapshot.scan(columns=rows.column_names, where=where).plan
+            async with aclosing(
+                read_files(roots_of(table), plan, files, read_ahead_bytes=1 << 20)
+            ) as tables:
+                async for part in tables:
+                    counts.append(part.num_rows)
+                    found.append(part)
+            assert pa.concat_tables(found).equals(rows)
+            return counts, inner_of(store).request_count - asked, store.figures.misses
+
+    first, cold, _ = await scan()
+    again, warm, misses = await scan()
+    assert cold > warm == misses == 0
+    assert again == first
+    assert len(first) > 2
+    kept = [path for path in (tmp_path / "cache" / "objects").glob("*/*/*") if is_large(path)]
+    assert kept
+    for path in kept:
+        data = bytearray(path.read_bytes())
+        data[len(data) * 3 // 4] ^= 1  # the rows before are given when that is found out
+        path.write_bytes(data)
+    torn, asked, misses = await scan()
+    assert asked >= misses >= 1
+    assert torn == first
+    assert (await scan())[1:] == (0, 0)
+
+
+def is_large(path: Path) -> bool:
+    return path.stat().st_size > 1 << 20
 
 
 def adelta_store(table: adelta.Table) -> CachingStore:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_rows"]
 
-_BUFFERED = 256 * 1024  # bytes read of a column of a file of this machine at a time
+_BUFFERED = 256 * 1024  # bytes read of a column of a file of this machine at a time,
+_BUFFERED_OF_CACHE = 512 * 1024  # and of a cache's file, which is read by whole chunks
 _AT_ONCE = 2 * 1024 * 1024  # bytes decompressed and decoded in one go: what a core has close by
 
 
@@ -109,7 +110,9 @@ def _tables(
     rows: int | None,
     pool: pa.MemoryPool | None,
 ) -> Iterator[pa.Table]:
-    parts, buffered = [list(fetched.columns.leaves)], _BUFFERED if fetched.in_file else 0
+    parts, buffered = [list(fetched.columns.leaves)], 0
+    if fetched.in_file:
+        buffered = _BUFFERED if fetched.cached is None else _BUFFERED_OF_CACHE
     if chunks.decompressed:
         leaves = fetched.columns.leaves
         size = sum(layout.decoded_bytes(leaves, group) for group in fetched.row_groups)
