@@ -32,6 +32,7 @@ __all__ = [
     "empty_table",
     "null_of",
     "numpy_of",
+    "places_of_values",
     "scalar_of",
     "table_of",
 ]
@@ -128,6 +129,20 @@ def numpy_of(column: Any) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
+def places_of_values(column: Any) -> list[int]:
+    """Where a column of Arrow's is not null, without Arrow's own functions."""
+    found: list[int] = []
+    start = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        valid, count = chunk.buffers()[0], len(chunk)
+        if not chunk.null_count:
+            found += range(start, start + count)
+        elif chunk.null_count < count:
+            found += (start + _unpacked(valid, chunk.offset, count).nonzero()[0]).tolist()
+        start += count
+    return found
+
+
 def _stored(chunk: Any) -> NDArray[Any]:
     import numpy as np
 
@@ -135,8 +150,14 @@ def _stored(chunk: Any) -> NDArray[Any]:
     if not pa.types.is_boolean(chunk.type):
         dtype = np.dtype(chunk.type.to_pandas_dtype())
         return np.frombuffer(data, dtype, count, start * dtype.itemsize)
+    return _unpacked(data, start, count).astype(bool)
+
+
+def _unpacked(data: Any, start: int, count: int) -> NDArray[Any]:
+    import numpy as np
+
     bits = np.frombuffer(data, np.uint8)[start // 8 : (start + count + 7) // 8]
-    return np.unpackbits(bits, bitorder="little")[start % 8 : start % 8 + count].astype(bool)
+    return np.unpackbits(bits, bitorder="little")[start % 8 : start % 8 + count]
 
 
 def scalar_of(value: object, data_type: pa.DataType) -> Any:

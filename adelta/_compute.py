@@ -10,6 +10,7 @@ are given to a kernel as Arrow's own values, so that it need not convert them (`
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__: list[str] = []
-
-try:
-    arrow: Any = import_module("pyarrow._compute")
-except ImportError:  # a later pyarrow may have it elsewhere
-    arrow = import_module("pyarrow.compute")
 
 _IN_PYTHON = {"bottom_k_unstable", "index", "random", "top_k_unstable"}
 _KEYWORDS = {"and_": "and", "or_": "or"}
@@ -52,7 +48,7 @@ def fill_null(values: Any, fill: Any) -> Any:
         fill = scalar_of(fill, values.type)
     elif isinstance(fill, pa.Scalar) and not fill.type.equals(values.type):
         fill = scalar_of(fill.as_py(), values.type)
-    return arrow.call_function("coalesce", [values, fill])
+    return _kernels().call_function("coalesce", [values, fill])
 
 
 def _constant(value: Any) -> Any:
@@ -64,16 +60,24 @@ def _made_by_arrow(name: str) -> Any:
     return getattr(import_module("pyarrow.compute"), name)
 
 
+@cache
+def _kernels() -> Any:
+    try:
+        return import_module("pyarrow._compute")
+    except ImportError:  # a later pyarrow may have it elsewhere
+        return import_module("pyarrow.compute")
+
+
 def _kernel_function(name: str) -> Callable[..., Any] | None:
     """What calls the kernel of that name on values; None where that is not all there is to it."""
     if name in _IN_PYTHON:
         return None
     try:
-        kernel = arrow.get_function(_KEYWORDS.get(name, name))
+        kernel = _kernels().get_function(_KEYWORDS.get(name, name))
         options_class = kernel._doc.options_class
     except (AttributeError, KeyError):
         return None
-    options_of = getattr(arrow, options_class) if options_class else None
+    options_of = getattr(_kernels(), options_class) if options_class else None
     arity = None if kernel.arity is Ellipsis else kernel.arity
 
     def call(*arguments: Any, memory_pool: pa.MemoryPool | None = None, **options: Any) -> Any:

@@ -18,6 +18,7 @@ __all__ = ["Table", "open_table"]
 _FOR_SCANS = (
     "adelta.kernel.data_skipping.prune",
     "adelta.kernel.expressions.dnf",
+    "adelta.log.version_replay",
     "adelta.read.index_skipping",
     "adelta.scan",
 )

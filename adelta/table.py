@@ -28,7 +28,6 @@ from adelta.commit.choose import (
     owned_of,
     with_owner,
 )
-from adelta.commit.together import ask_together
 from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,
@@ -453,6 +452,8 @@ async def states_of_one_moment(tables: Sequence[Table]) -> list[LogState]:
         InvalidTableError: a log is damaged.
         StorageError: a store or the owner refused or failed.
     """
+    from adelta.commit.together import ask_together
+
     for look in range(_LOOKS):
         states = await map_concurrent(known_state, tables, limit=len(tables))
         stores = [(table.uri, owned_of(table.store)) for table in tables]

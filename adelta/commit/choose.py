@@ -27,14 +27,11 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from adelta.commit.catalog_store import catalog_store
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.commit.ownable_store import OwnableStore
 from adelta.commit.owned_store import OwnedStore
-from adelta.commit.owner_change import OwnerChange
-from adelta.commit.postgresql import PostgresCoordinator
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.kernel.table_features import CATALOG_MANAGED
 from adelta.storage.given_options import GivenOptions
@@ -113,6 +110,8 @@ def open_log_store(
     conditional = provider.has_conditional_puts(options)
     create = store.put_if_absent if conditional else partial(check_then_put, store)
     if catalog is not None:
+        from adelta.commit.catalog_store import catalog_store
+
         return catalog_store(store, catalog, create, conditional_put=conditional)
     plain = _on_filesystem(store, create, given, options, conditional=conditional)
     return OwnableStore(plain, store, create, options, conditional_put=conditional)
@@ -123,6 +122,8 @@ def with_owner(
 ) -> ObjectStore:
     """A store that is open already as `open_log_store` makes one of a table in it."""
     if catalog is not None:
+        from adelta.commit.catalog_store import catalog_store
+
         return catalog_store(store, catalog, store.put_if_absent)
     if isinstance(store, CoordinatedStore | OwnableStore):
         return store
@@ -148,6 +149,8 @@ def _on_filesystem(
                 "aws_s3_locking_provider=dynamodb and adelta_commit_lock are two ways to keep "
                 "writers apart: set the one that all writers of the table use"
             )
+        from adelta.commit.postgresql import PostgresCoordinator
+
         under_lock = PostgresCoordinator(store, lock, conditional_put=conditional)
         return CoordinatedStore(store, under_lock, conditional_put=conditional)
     if by_dynamodb:
@@ -201,6 +204,8 @@ def coordinator_of(
         coming = _ownable(store, after).owned_by(after).client
     elif after.management is not None:
         return before  # a catalog learns of the table when there is one
+    from adelta.commit.owner_change import OwnerChange
+
     return OwnerChange(store, before, coming)
 
 

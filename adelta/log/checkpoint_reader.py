@@ -11,10 +11,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from adelta import _compute as pc
+from adelta._arrow_values import places_of_values
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._memory import memory_limit_of
-from adelta._read_ahead import ReadAhead
 from adelta.errors import InvalidTableError, MissingCheckpointPartError, ObjectNotFoundError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import decode_path
@@ -25,7 +24,6 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.log_path import sidecar_path
 from adelta.log.commit_reader import check_lengths, check_log_files
-from adelta.log.file_groups import FilePart
 from adelta.log.map_columns import pairs_of
 from adelta.parquet.reader import ParquetFile
 
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import CheckpointFiles
+    from adelta.log.file_groups import FilePart
     from adelta.storage.object_store import ObjectStore
 
     T = TypeVar("T")
@@ -81,6 +80,8 @@ async def open_part(
         MissingCheckpointPartError: it is gone.
         InvalidTableError: it is damaged.
     """
+    from adelta.log.file_groups import FilePart
+
     if path.endswith(".json"):
         data = await _present(store.get(path), path)
         return FilePart(None, await in_thread(decode_actions, data, version, path))
@@ -234,6 +235,9 @@ class CheckpointReader:
             MissingCheckpointPartError: a sidecar is gone.
             InvalidTableError: a sidecar is damaged.
         """
+        from adelta._read_ahead import ReadAhead
+        from adelta.log.file_groups import FilePart
+
         if self._batch is not None:
             yield FilePart(None, self._batch)
         for file in self._files:
@@ -303,8 +307,7 @@ def _rows(table: pa.Table, required: Mapping[str, str]) -> _Singletons:
     for action, leaf in required.items():
         column: Any = table.column(action)
         values = column.flatten()[column.type.get_field_index(leaf)]
-        present = pc.filter(column, pc.is_valid(values))
-        found[action] = present.to_pylist()
+        found[action] = [column[place].as_py() for place in places_of_values(values)]
     return found
 
 

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from adelta.kernel.checksum.version_checksum import VersionChecksum
     from adelta.log.checksum_record import ChecksumRecord
     from adelta.log.checksum_writer import NonFiles
-    from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
+    from adelta.log.version_replay import VersionReplay
     from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectStore
 

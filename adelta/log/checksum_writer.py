@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.kernel.checksum.version_checksum import VersionChecksum
     from adelta.log.opened_segment import OpenedSegment
-    from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
+    from adelta.log.version_replay import VersionReplay
 
 __all__ = ["NonFiles", "counted_by", "empty_checksum", "known_checksum", "write_checksum"]
 

@@ -15,7 +15,7 @@ from adelta.kernel.log_compaction import compaction_pieces
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path, compaction_path
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.commit_reader import read_action_batches
-from adelta.log.segment_replay import reconciled
+from adelta.log.version_replay import reconciled
 from adelta.progress import Meter
 
 if TYPE_CHECKING:

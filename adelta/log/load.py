@@ -21,7 +21,6 @@ from adelta.errors import (
 )
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
-from adelta.log.checksum_io import usable_checksum
 from adelta.log.commit_provenance import read_commit_info
 from adelta.log.commit_reader import read_commit
 from adelta.log.listing import LogListing, list_log_back, list_log_from_hint
@@ -122,6 +121,7 @@ async def _state_by_checksum(store: ObjectStore, segment: LogSegment) -> LogStat
     None where it has none that can be read, or that of another commit: a table that was here before
     may have left it.
     """
+    from adelta.log.checksum_io import usable_checksum
 
     async def read_info() -> CommitInfo | None:
         if segment.last_commit is not None:

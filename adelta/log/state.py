@@ -19,7 +19,6 @@ from adelta.errors import ChecksumMismatchError, InvalidTableError, MissingCommi
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 from adelta.log.checksum_record import ChecksumRecord
-from adelta.log.segment_replay import VersionReplay
 from adelta.log.shared_segment import SharedSegment
 from adelta.log.version_mark import VersionMark
 
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from adelta.kernel.file_set import FileSet
     from adelta.kernel.log_segment import LogSegment
     from adelta.log.opened_segment import OpenedSegment
+    from adelta.log.version_replay import VersionReplay
     from adelta.storage.object_store import ObjectStore
 
     T = TypeVar("T")
@@ -229,6 +229,8 @@ class LogState:
         segment = await self._shared.replay()
         found = self._learnt.replay
         if found is None or found.segment is not segment:
+            from adelta.log.version_replay import VersionReplay
+
             found = self._learnt.replay = VersionReplay(segment, self.newer)
         return found
 

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from adelta.kernel.log_segment import LogSegment
     from adelta.kernel.replay import ReconciledTail
     from adelta.log.checksum_writer import NonFiles
-    from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
+    from adelta.log.version_replay import VersionReplay
     from adelta.parquet.write.writer import WrittenFile
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from adelta.kernel.data_skipping.prune import Skipping
     from adelta.kernel.replay import ReconciledTail
-    from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
+    from adelta.log.version_replay import VersionReplay
     from adelta.storage.roots import StoreRoots
     from adelta.write.task_executor import TaskExecutor
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from adelta.kernel.vacuum import VacuumRules
-    from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
+    from adelta.log.version_replay import VersionReplay
     from adelta.progress import Meter
     from adelta.storage.roots import StoreRoots
 

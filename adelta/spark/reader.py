@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.kernel.schema.types import StructType
     from adelta.log.checkpoint_replay import CheckpointPiece
-    from adelta.log.segment_replay import VersionReplay
+    from adelta.log.version_replay import VersionReplay
     from adelta.snapshot import Snapshot
     from adelta.spark.options import ReadOptions
     from adelta.table import Table

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
 from adelta.storage.option_names import AWS, plain_name
-from adelta.storage.sigv4 import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from adelta.storage.sigv4 import Credentials
 
 __all__ = ["GivenOptions"]
 
@@ -172,6 +173,8 @@ class GivenOptions:
                 token = values.get(f"session_token{suffix}") or None
                 if token is None and not suffix:
                     token = values.get("token") or None
+                from adelta.storage.sigv4 import Credentials
+
                 return Credentials(key, secret, token, source)
             if key or secret:
                 missing = "aws_secret_access_key" if key else "aws_access_key_id"

@@ -19,7 +19,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
@@ -122,6 +121,7 @@ class LocalStore(ObjectStore):
 
     async def now_ms(self) -> int | None:
         """The time that a file gets that is written now, be the disk another machine's."""
+        import tempfile
 
         def ask() -> int | None:
             try:

@@ -13,7 +13,6 @@ are known and not read are
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
@@ -390,6 +389,8 @@ def check_names_known(options: Iterable[str]) -> None:
 
 
 def _nearest(name: str) -> str:
+    import difflib
+
     near = difflib.get_close_matches(plain_name(name), _LIKELY, n=_MOST_NAMED, cutoff=0.7)
     names = list(dict.fromkeys(_LIKELY[each] for each in near))
     return f"; did you mean {' or '.join(names)}?" if names else ""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
-from adelta.storage.bucket_names import is_azures_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,7 +108,11 @@ def _is_azure(address: str) -> bool:
     """Whether an address is one of Azure's: not every one by ``https`` is."""
     scheme, _, rest = address.partition(":")
     host = rest.removeprefix("//").partition("/")[0]
-    return scheme.lower() != "https" or is_azures_host(host)
+    if scheme.lower() != "https":
+        return True
+    from adelta.storage.bucket_names import is_azures_host
+
+    return is_azures_host(host)
 
 
 def _named_in_azure(scheme: str, authority: str, path: str) -> tuple[str, str, str]:

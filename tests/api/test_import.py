@@ -115,6 +115,12 @@ def test_to_open_a_table_loads_nothing_that_writes_reads_rows_or_knows_predicate
     beyond = re.compile(rf"adelta\.({predicates}|{others})")
     assert [name for name in sorted(opened) if beyond.match(name)] == []
 
+    files = r"log\.(version_replay|checkpoint_replay|file_groups|row_group_reader|column_arena)"
+    owners = r"commit\.(postgresql|owner_change|catalog_store|together)|storage\.sigv4"
+    beyond = re.compile(rf"adelta\.({files}|{owners})|pyarrow\._?compute|tempfile|difflib")
+    only_opened = modules_after(f"{snapshot} assert s.schema")
+    assert [name for name in sorted(only_opened) if beyond.match(name)] == []
+
     scanned = modules_after(f"{snapshot} assert s.scan().to_arrow().num_rows == 1")
     assert [name for name in sorted(scanned) if re.match(rf"adelta\.({predicates})", name)] == []
 

@@ -24,7 +24,7 @@ from adelta.kernel.file_id import file_ids
 from adelta.kernel.schema.json import schema_from_string
 from adelta.log import checkpoint_row_group as groups_module
 from adelta.log import row_group_reader as reader_module
-from adelta.log import segment_replay as replay_module
+from adelta.log import version_replay as replay_module
 from adelta.log.load import load_state
 from adelta.log.refresh import refresh_state
 from adelta.parquet.reader import ParquetFile

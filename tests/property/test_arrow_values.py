@@ -20,6 +20,7 @@ from adelta._arrow_values import (
     empty_table,
     null_of,
     numpy_of,
+    places_of_values,
     scalar_of,
     table_of,
 )
@@ -169,3 +170,11 @@ def test_nulls_and_tables_without_rows_have_their_types() -> None:
     assert empty_batch(schema).equals(pa.RecordBatch.from_pylist([], schema))
     assert null_of(pa.date32()).equals(pa.scalar(None, pa.date32()))
     assert scalar_of(None, pa.int8()).equals(pa.scalar(None, pa.int8()))
+
+
+@pytest.mark.parametrize("values", [[], [None] * 3, [1, 2], [None, 7, None] * 11, [1, *[None] * 9]])
+def test_places_of_values_are_those_that_are_not_null(values: list[int | None]) -> None:
+    whole = pa.array(values, pa.int64())
+    for column in (whole, whole.slice(1), pa.chunked_array([whole, whole.slice(2), whole])):
+        expected = [place for place, one in enumerate(column.to_pylist()) if one is not None]
+        assert places_of_values(column) == expected

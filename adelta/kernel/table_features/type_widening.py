@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.kernel.schema.conform import find_fields
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import as_nullable, physical_schema, without_field_metadata
 from adelta.kernel.schema.widening import TYPE_CHANGES_KEY
@@ -43,6 +42,8 @@ def _cleaned(metadata: Metadata) -> Metadata:
 
 def _clean(file: pa.Schema, metadata: Metadata) -> bool:
     """Whether a file holds its columns in the types of now."""
+    from adelta.kernel.schema.conform import find_fields
+
     mode = COLUMN_MAPPING_MODE.read(metadata.configuration)
     wanted = as_nullable(physical_schema(metadata.schema, mode))
     found = find_fields(list(file), metadata.schema.fields, mode)
