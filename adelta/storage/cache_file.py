@@ -32,9 +32,8 @@ _MAGIC = b"ADELTA\x00\x01"
 _FIXED = struct.Struct("<8s16s8sQQq")
 _SUM = struct.Struct("<Q")
 _UNKNOWN = -1
-_NAME = re.compile(
-    r"([0-9a-f]{1,15})-([0-9a-f]{1,15})-(n|[0-9a-f]{1,15})-([0-9a-f]{16})\.([sm])", re.ASCII
-)
+_NUMBER = r"0|[1-9a-f][0-9a-f]{0,14}"
+_NAME = re.compile(rf"({_NUMBER})-({_NUMBER})-(n|{_NUMBER})-([0-9a-f]{{16}})\.([sm])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ def parsed_name(name: str) -> Extent | None:
     start, end, size, tag, queue = named.groups()
     told = None if size == "n" else int(size, 16)
     extent = Extent(int(start, 16), int(end, 16), told, tag, queue == "m")
-    return extent if extent.start < extent.end and extent.name == name else None
+    return extent if extent.start < extent.end else None
 
 
 def header_length(extent: Extent) -> int:

@@ -34,6 +34,7 @@ from adelta.storage.cached_ranges import CachedRanges, new_memory
 from adelta.storage.coalesce import LARGEST_FETCH, plan_fetches
 from adelta.storage.disk_cache import CacheFigures, DiskCache
 from adelta.storage.forwarding_store import ForwardingStore
+from adelta.storage.latest_looks import LatestLooks
 from adelta.storage.object_path import check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned
@@ -124,6 +125,7 @@ class CachingStore(ForwardingStore):
         self._counts_for = self
         self._lock = ForkSafeLock()
         self._listed: OrderedDict[str, ObjectMeta] = OrderedDict()
+        self._looked = LatestLooks()
         self._identity = inner.identity
         self._answered: weakref.WeakKeyDictionary[Pin, dict[str, str]] = weakref.WeakKeyDictionary()
 
@@ -176,6 +178,19 @@ class CachingStore(ForwardingStore):
         known = self._known(path, wanted)
         return [self._found(known, span) for span in spans]
 
+    def _nothing_of(
+        self, path: str, wanted: _Version, spans: Sequence[tuple[int, int]]
+    ) -> list[_Found] | None:
+        """As `_look`, without any I/O, where a look of just now found nothing of the spans."""
+        entry = self._entry(path)
+        latest = self._looked.taken(entry)
+        if latest is None or any(
+            start < each.end and each.start < end for start, end in spans for each in latest
+        ):
+            return None
+        known = self._of(entry, latest, wanted)
+        return [self._found(known, span) for span in spans]
+
     def read_ranges(
         self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
     ) -> Sequence[bytes | memoryview] | None:
@@ -184,11 +199,11 @@ class CachingStore(ForwardingStore):
         if wanted is None:
             return None
         plan = plan_fetches(ranges, gap=0, largest=_NO_END)
-        known = self._known(path, wanted)
+        known = self._known_all(path, wanted, plan.spans)
+        if known is None:
+            return None
         found: list[_Found] = []
         for span in plan.spans:
-            if not any(each.start <= span[0] < each.end for each in known.extents):
-                return None
             found.append(self._found(known, span))
             if found[-1].missing:
                 return None
@@ -206,8 +221,8 @@ class CachingStore(ForwardingStore):
         wanted = self._wanted(path, pin) if size >= _LEAST_LATE else None
         if wanted is None:
             return None
-        known = self._known(path, wanted)
-        if not all(_is_in(each, known.extents) for each in ranges):
+        known = self._known_all(path, wanted, ranges)
+        if known is None:
             return None
         self._hold(path, pin, {known.extents[0].tag})
         self._count(size, 0)
@@ -256,10 +271,28 @@ class CachingStore(ForwardingStore):
         found = self._found(known, (max(0, size - length), size))
         return None if found.missing else (found, size)
 
+    def _known_all(
+        self, path: str, wanted: _Version, spans: Sequence[tuple[int, int]]
+    ) -> _Known | None:
+        """What is there of one version of an object; None where that is not all of the spans."""
+        entry = self._entry(path)
+        latest = self._looked.taken(entry)
+        known = self._known(path, wanted) if latest is None else self._of(entry, latest, wanted)
+        if all(_is_in(span, known.extents) for span in spans):
+            return known
+        if latest is not None:
+            self._looked.note(entry, latest)
+        return None
+
     def _known(self, path: str, wanted: _Version) -> _Known:
         """What is there of one version of an object."""
         entry = self._entry(path)
-        extents = [each for each in self.cache.extents(entry) if _fits(each, wanted)]
+        found = self.cache.extents(entry)
+        self._looked.note(entry, found)
+        return self._of(entry, found, wanted)
+
+    def _of(self, entry: str, found: Sequence[Extent], wanted: _Version) -> _Known:
+        extents = [each for each in found if _fits(each, wanted)]
         tag = wanted.tag or (extents[0].tag if extents else None)
         extents = [each for each in extents if each.tag == tag]
         return _Known(entry, extents, wanted.size or _size_of(extents))
@@ -307,7 +340,10 @@ class CachingStore(ForwardingStore):
         if wanted is None or all(start == end for start, end in ranges):
             return await self.inner.get_ranges(path, ranges)
         plan = plan_fetches(ranges, gap=0, largest=_NO_END)
-        found = await in_io_thread(self._look, path, wanted, plan.spans)
+        found = self._nothing_of(path, wanted, plan.spans)
+        if found is None:
+            found = await in_io_thread(self._look, path, wanted, plan.spans)
+            self._looked.taken(self._entry(path))
         missing = [each for one in found for each in one.missing]
         if not missing:
             self._answers(path, pin, found)
@@ -359,14 +395,20 @@ class CachingStore(ForwardingStore):
         wanted = self._wanted(path, pin)
         if wanted is None or length < 1:
             return await self.inner.get_suffix(path, length)
-        known = await in_io_thread(partial(self.read_suffix, path, length, pin=pin))
-        if known is not None:
-            return known
+        entry = self._entry(path)
+        latest = self._looked.taken(entry)
+        if latest is None or latest:
+            known = await in_io_thread(partial(self.read_suffix, path, length, pin=pin))
+            if known is not None:
+                return known
+            latest = self._looked.taken(entry)
         ask = partial(self.inner.get_suffix, path, length)
         read, tag = await self._of_store(path, pin or Pin(), ask)
         if tag is not None and wanted.tag in (None, tag):
             start = read.object_size - len(read.data)
             self._keep(path, tag, read.object_size, start, read.data)
+            kept = Extent(start, read.object_size, read.object_size, tag, kept=False)
+            self._looked.note(entry, [*(latest or ()), kept])
         self._count(0, len(read.data))
         return read
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("name", ["0-a-n-zz.s", "0-64-n-\udcff.s", "0-ffffffffffffff-n-{}.m"])
+@pytest.mark.parametrize(
+    "name", ["0-a-n-zz.s", "0-64-n-\udcff.s", "0-ffffffffffffff-n-{}.m", "0-09-n-{}.s"]
+)
 def test_a_name_that_no_file_of_the_cache_has_is_none(tmp_path: Path, name: str) -> None:
     cache, extent, data = filled(tmp_path, limit=10 << 20)
     (file,) = (each for each in tmp_path.rglob("*.s"))

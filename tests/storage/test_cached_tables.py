@@ -16,8 +16,9 @@ from adelta.errors import InvalidTableError
 from adelta.read.data_files import read_files
 from adelta.storage.caching_store import CachingStore
 from adelta.storage.object_store import SuffixRead
+from adelta.storage.resolve import open_store
 from adelta.table import roots_of
-from tests.storage.test_disk_cache import inner_of, options_of
+from tests.storage.test_disk_cache import UNIQUE, inner_of, options_of, settled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,6 +162,40 @@ async def test_what_the_cache_loses_while_rows_are_decoded_comes_from_the_store(
     assert asked >= misses >= 1
     assert torn == first
     assert (await scan())[1:] == (0, 0)
+
+
+async def test_what_was_there_a_moment_ago_may_have_gone_or_come_since(
+    gcs_location: GcsLocation, tmp_path: Path
+) -> None:
+    data = bytes(range(256)) * 1000
+    spans = [(0, 100), (5_000, 70_000)]
+    expected = [data[start:end] for start, end in spans]
+    one, other = (
+        open_store(gcs_location.uri, options_of(gcs_location, tmp_path)) for _ in range(2)
+    )
+    assert isinstance(one, CachingStore)
+    assert isinstance(other, CachingStore)
+    async with aclosing(one), aclosing(other):
+        await one.put(UNIQUE, data)
+
+        async def asked_for() -> int:
+            before = inner_of(one).request_count
+            assert list(map(bytes, await one.get_ranges(UNIQUE, spans))) == expected
+            await settled(one)
+            return inner_of(one).request_count - before
+
+        assert (await one.get_suffix(UNIQUE, 50)).data == data[-50:]  # nothing but this is here
+        assert list(map(bytes, await other.get_ranges(UNIQUE, spans))) == expected
+        await settled(other)
+        assert await asked_for() <= 2
+        assert await asked_for() == 0
+        assert await asyncio.to_thread(one.read_suffix, UNIQUE, 50) is not None  # all is here
+        for file in (tmp_path / "cache").glob("objects/*/*/*"):
+            file.unlink()
+        assert await asked_for() >= 1
+        assert await asked_for() == 0
+        assert await asyncio.to_thread(one.read_suffix, UNIQUE, 50) is None
+        assert await asked_for() == 0  # of what is here beside the end
 
 
 def is_large(path: Path) -> bool:
