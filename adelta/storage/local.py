@@ -26,7 +26,7 @@ from urllib.parse import quote
 
 from adelta._clock import monotonic
 from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
-from adelta.errors import InvalidOptionError, ObjectNotFoundError
+from adelta.errors import InvalidOptionError, ObjectNotFoundError, StorageError
 from adelta.storage.links import LinkBounds
 from adelta.storage.local_errors import ABSENT, regular, translate, translated
 from adelta.storage.local_reading import READ, open_no_link, plain_suffix, read_at
@@ -62,7 +62,7 @@ _CONCURRENCY = 16
 _FILES_PER_HOP = 128
 _PATIENCE = 0.001  # seconds
 _QUICK = 100e-6  # seconds a file; what is in memory takes a fifth of that
-_DELETES_PER_HOP = 1024  # each directory of a batch is synced once
+_DELETES_PER_HOP = 4096  # each directory of a batch is synced once
 _PAGE = 1000
 _FILES_A_PAGE = 4096
 _BYTES_PER_HOP = 4 << 20
@@ -404,20 +404,39 @@ class LocalStore(ObjectStore):
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every file; one that is not there is no error, and directories stay.
 
+        All of it is tried before an error is raised. One thread does it: the system lets one at a
+        time change a directory, and others would wait for it, and for the interpreter's lock. Once
+        the disk keeps it waiting, many threads wait for it.
+
         Raises:
             OutsideRootError: it is a link, a device or a pipe, or lies behind a link.
             StorageError: the file system refused.
         """
         doomed = sorted(check_path(path) for path in paths)
-        step = max(_FILES_PER_HOP, min(_DELETES_PER_HOP, len(doomed) // _CONCURRENCY))
-        batches = [doomed[at : at + step] for at in range(0, len(doomed), step)]
-
         self.counter.asked("delete", times=len(doomed))
+        failures: list[StorageError] = []
 
-        async def remove(batch: list[str]) -> None:
-            await in_io_thread(self._below.remove, batch)
+        def removed(batch: list[str]) -> bool:
+            began = monotonic()
+            try:
+                self._below.remove(batch)
+            except StorageError as error:
+                failures.append(error)
+            return monotonic() - began <= _PATIENCE + len(batch) * _QUICK
 
+        async def remove(batch: list[str]) -> bool:
+            return await in_io_thread(removed, batch)
+
+        done, step, is_quick = 0, _FILES_PER_HOP, True
+        while done < len(doomed) and is_quick:
+            is_quick = await remove(doomed[done : done + step])
+            done, step = done + step, _DELETES_PER_HOP
+        left = doomed[done:]
+        step = max(_FILES_PER_HOP, min(_DELETES_PER_HOP, len(left) // _CONCURRENCY))
+        batches = [left[at : at + step] for at in range(0, len(left), step)]
         await map_concurrent(remove, batches, limit=_CONCURRENCY)
+        if failures:
+            raise failures[0]
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True

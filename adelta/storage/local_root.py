@@ -102,13 +102,12 @@ class LocalRoot:
         split = sorted(path.rpartition("/")[::2] for path in paths)
         for directory, group in groupby(split, key=lambda pair: pair[0]):
             try:
-                with translated(self.file(directory)), self._descended(directory, self._open) as at:
+                folder = self.file(directory)
+                with translated(folder), self._descended(directory, self._open) as at:
                     deleted = False
                     for _, name in group:
                         try:
-                            deleted |= _remove(
-                                at, name, self.file(f"{directory}/{name}".lstrip("/"))
-                            )
+                            deleted |= _remove(at, name, f"{folder}/{_encodable(name)}")
                         except StorageError as error:
                             failures.append(error)
                     if deleted:

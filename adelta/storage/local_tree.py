@@ -10,7 +10,7 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 from heapq import merge
-from itertools import groupby, islice, repeat
+from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING
 
 from adelta._fields import is_text
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["files_below", "prune"]
 
 _FILES_A_PAGE = 4096
-_SORTED_AT_ONCE = 16_384  # names
+_SORTED_AT_ONCE = 16_384  # names,
+_JOINED_AT_ONCE = 8  # and lists of so many names that are joined in one go
 _LONG_PAGE = 64  # files: of fewer to ask for every status is as soon done
 _DIRECTORY = (
     os.O_RDONLY
@@ -97,7 +98,12 @@ def _entries(directory: int, hides: Callable[[str], bool]) -> Iterable[str]:
             elif entry.is_dir(follow_symlinks=False):
                 found.append(f"{name}/")
     step = _SORTED_AT_ONCE
-    return merge(*(sorted(found[at : at + step]) for at in range(0, len(found), step)))
+    runs = [sorted(found[at : at + step]) for at in range(0, len(found), step)]
+    if len(runs) > _JOINED_AT_ONCE:
+        return merge(*runs)
+    found = list(chain.from_iterable(runs))
+    found.sort()  # of runs that are sorted, which takes a fraction of sorting them
+    return found
 
 
 def prune(

@@ -275,6 +275,29 @@ async def test_what_is_deleted_stays_so_after_a_crash(tmp_path: Path) -> None:
     assert made.count("fsync") == 0
 
 
+async def test_many_threads_wait_for_a_disk_that_is_slow_to_delete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{number % 4}/{number:04}" for number in range(1200)]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    real, under_way, most = os.unlink, 0, 0
+
+    def slowly(*arguments: Any, **keywords: Any) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        time.sleep(0.001)
+        under_way -= 1
+        real(*arguments, **keywords)
+
+    monkeypatch.setattr(os, "unlink", slowly)
+    await LocalStore(tmp_path).delete(names)
+    assert most > 1
+    assert [os.listdir(tmp_path / f"{number}") for number in range(4)] == [[]] * 4
+
+
 @pytest.mark.parametrize("slow", ["open", "write", "fsync", "replace", "unlink"])
 async def test_a_cancelled_stream_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: str

@@ -57,6 +57,23 @@ async def test_a_linked_file_is_left_as_is_what_it_leads_to(
     assert not (tmp_path / "table" / "z").exists()
 
 
+async def test_a_link_among_thousands_keeps_none_of_the_others(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    store = LocalStore(tmp_path / "table")
+    await store.put("0", b"")
+    names = [f"{number}" for number in range(6000)]
+    for name in names[1:]:
+        (tmp_path / "table" / name).touch()
+    (tmp_path / "table" / "a").symlink_to(elsewhere / "file")
+    (tmp_path / "table" / "10").unlink()
+    (tmp_path / "table" / "10").symlink_to(elsewhere / "file")
+    with pytest.raises(OutsideRootError, match="10' is not deleted"):
+        await store.delete([*names, "a"])
+    assert sorted(os.listdir(tmp_path / "table")) == ["10", "a"]
+    assert whole(elsewhere)
+
+
 async def test_what_is_no_file_is_not_deleted(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()

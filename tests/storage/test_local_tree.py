@@ -5,10 +5,27 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
+from adelta.storage import local_tree
 from adelta.storage.local import LocalStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+@pytest.mark.parametrize("joined", [1, 100], ids=["a few at a time", "in one go"])
+def test_files_come_in_the_order_of_whole_paths_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: int
+) -> None:
+    monkeypatch.setattr(local_tree, "_SORTED_AT_ONCE", 7)
+    monkeypatch.setattr(local_tree, "_JOINED_AT_ONCE", joined)
+    names = [f"{number * 37 % 101:03}" for number in range(100)] + ["a/x", "a-b", "aé", "a0", "B/y"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    pages = LocalStore(tmp_path).own_files(lambda name: name.startswith("_"))
+    assert [path for page in pages for path in page.paths] == sorted(names, key=str.encode)
 
 
 async def test_writers_do_not_notice_that_empty_directories_are_removed(tmp_path: Path) -> None:
