@@ -39,6 +39,9 @@ _SAMPLE = 256
 _WORTH = 0.3
 """How much of a sample must be excluded for it to be worth asking of all."""
 
+_LONGEST_PATTERN = 50_000  # characters; of thousands of columns, for which it would be slow
+_DEEPEST = 100
+_LAYOUTS = 8  # texts that are looked at for one to go by
 _SCALAR = r'(?:"(?:[^"\\]|\\.)*"|[^",{}\[\]]+)'
 
 _Limits: TypeAlias = "dict[tuple[tuple[str, ...], bool], Any]"
@@ -144,14 +147,14 @@ def _matches(texts: Any, pattern: str) -> Any:
 def _pattern(texts: Any, limits: Sequence[Limit]) -> str | None:
     """A regular expression for texts that exclude their files, laid out as one of the `texts`."""
     beyond = [(below if each.least else above)(each.statistic.type, each.value) for each in limits]
-    for text in texts.to_pylist():
-        layout = _layout(text)
+    for place in range(0, len(texts), max(1, len(texts) // _LAYOUTS)):
+        layout = _layout(texts[place])
         found = [
             f"{before}{value}[,}}]"
             for limit, value in zip(limits, beyond, strict=True)
             if value is not None and (before := _before(layout, limit.statistic.source)) is not None
         ]
-        if found:
+        if found and sum(map(len, found)) <= _LONGEST_PATTERN:
             return f"^(?:{'|'.join(found)})"
     return None
 
@@ -163,14 +166,27 @@ class _Object(list[tuple[str, Any]]):
         super().__init__(members)
         if len({name for name, _ in self}) < len(self):
             raise ValueError("a name that is there twice")
+        "".join(name for name, _ in self).encode()  # half of a surrogate pair is no text
 
 
-def _layout(text: str | None) -> _Object:
+def _layout(scalar: Any) -> _Object:
+    """The text's objects; none where it is no JSON, no UTF-8, or more than a pattern can follow."""
     try:
-        found = json.loads(text or "{}", object_pairs_hook=_Object)
+        text = scalar.as_py()
+        if text is None or len(text) > _LONGEST_PATTERN:
+            return _Object()
+        found = json.loads(text, object_pairs_hook=_Object)
     except (ValueError, RecursionError):
         return _Object()
-    return found if isinstance(found, _Object) else _Object()
+    return found if isinstance(found, _Object) and _depth(found) <= _DEEPEST else _Object()
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [inner for one in level for _, inner in one if isinstance(inner, _Object)]
+    return depth
 
 
 def _before(layout: _Object, source: tuple[str, ...]) -> str | None:

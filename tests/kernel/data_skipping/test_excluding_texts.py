@@ -130,3 +130,21 @@ def test_a_name_that_is_there_twice_gives_no_layout(parsed):
     doubled = ['{"numRecords":1,"minValues":{"id":1,"id":17015},"maxValues":{"id":17015}}'] * COUNT
     assert len(kept(doubled, "id = 17015")) == COUNT
     assert sum(parsed) == COUNT
+
+
+def test_what_makes_no_regular_expression_is_parsed():
+    half = '{"\\ud800":1,"minValues":{"id":17015},"maxValues":{"id":17015}}'
+    deep = '{"a":' + '{"b":' * 900 + "1" + "}" * 900 + ',"minValues":{"id":1}}'
+    wide = ",".join(f'"c{number}":0' for number in range(2_000))
+    wide = f'{{"minValues":{{{wide},"id":1}},"maxValues":{{{wide},"id":1}}}}'
+    for odd in (half, deep, wide):
+        assert may_match_by_text(pa.array([odd] * COUNT), skipping("id = 17015").limits) is None
+    assert kept([half, *TEXTS], "id = 17015") == [0, 1702]
+    assert kept([half] * COUNT, "id = 17015") == list(range(COUNT))
+    assert kept([deep, wide, *TEXTS], "id = 17015") == [0, 1703]
+
+
+def test_bytes_that_are_no_utf_8_are_left_to_be_parsed():
+    body = b'{"numRecords":1,"minValues":{"id":1,"name":"\xff"},"maxValues":{"id":1,"name":"x"}}'
+    bad = pa.array([body] * COUNT).view(pa.string())
+    assert may_match_by_text(bad, skipping("id = 17015").limits) is None

@@ -89,7 +89,7 @@ def _key(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(st.data())
 def test_only_values_beyond_the_limit_match(data):
     kind = data.draw(st.sampled_from(list(LIMITS)))
