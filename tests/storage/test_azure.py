@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import new
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -25,7 +25,6 @@ from adelta.errors import (
 from adelta.storage.addresses import Place, split_uri
 from adelta.storage.azure import AzureStore
 from adelta.storage.azure_options import parse_azure_options
-from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.memory import MemoryStore
 from adelta.storage.object_client import ObjectRequest
 from adelta.storage.parallel_list import list_in_parallel
@@ -34,6 +33,7 @@ from adelta.storage.token_client import TokenTarget
 from tests.storage.faulty_proxy import Exchange, Fate, FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ODD_PATHS, ObjectStoreSuite, paths_of, pieces
+from tests.storage.request_counts import RequestCounts
 from tests.storage.scripted_server import TAGGED, Server, told
 from tests.support.depth import DEEP, cases
 
@@ -107,26 +107,11 @@ class TestFailuresOfAzure(HttpStoreSuite):
 # -------------------------------------------------------------------------------------- requests
 
 
-async def test_every_verb_makes_the_requests_it_needs_and_no_more(store: AzureStore) -> None:
-    async def cost(awaitable: object) -> int:
-        before = store.request_count
-        await awaitable  # type: ignore[misc]
-        return store.request_count - before
-
-    megabyte = bytes(1 << 20)
-    assert await cost(store.put("x", b"0123456789")) == 1
-    assert await cost(store.put_if_absent("y", b"1")) == 1
-    assert await cost(store.get("x")) == 1
-    assert await cost(store.get_range("x", 2, 4)) == 1
-    assert await cost(store.get_suffix("x", 5)) == 2  # its size is asked for before
-    assert await cost(store.head("x")) == 1
-    assert await cost(store.put_stream("s", pieces(*[megabyte] * 8))) == 1
-    assert await cost(store.put_stream("s", pieces(*[megabyte] * 20))) == 4  # 3 blocks, the list
-    long = 16 << 20
-    assert await cost(store.get_ranges("s", [(0, long)])) == long // LARGEST_FETCH
-    assert await cost(paths_of(store)) == 1
-    assert await cost(store.delete(["x", "y", "s"])) == 1
-    assert await cost(store.delete(["x"])) == 1
+class TestRequestCountsOfAzure(RequestCounts):
+    costs: ClassVar = {
+        "the end": 2,  # its size is asked for before
+        "a stream of 20 MiB": 4,  # three blocks, and the list of them
+    }
 
 
 async def test_a_listing_is_not_begun_in_many_places(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -18,7 +18,6 @@ from adelta.errors import (
     ThrottledError,
 )
 from adelta.storage import gcs_client
-from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.gcs import GcsStore
 from adelta.storage.gcs_client import GcsClient
 from adelta.storage.gcs_options import parse_gcs_options
@@ -29,6 +28,7 @@ from adelta.storage.token_client import TokenTarget
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
+from tests.storage.request_counts import RequestCounts
 from tests.support.depth import DEEP
 from tests.support.gcs_server import GcsLocation
 
@@ -104,27 +104,8 @@ class TestAnothersGcs(ObjectStoreSuite):
 # -------------------------------------------------------------------------------------- requests
 
 
-async def test_every_verb_makes_the_requests_it_needs_and_no_more(store: GcsStore) -> None:
-    async def cost(awaitable: object) -> int:
-        before = store.request_count
-        await awaitable  # type: ignore[misc]
-        return store.request_count - before
-
-    megabyte = bytes(1 << 20)
-    assert await cost(store.put("x", b"0123456789")) == 1
-    assert await cost(store.put_if_absent("y", b"1")) == 1
-    assert await cost(store.get("x")) == 1
-    assert await cost(store.get_range("x", 2, 4)) == 1
-    assert await cost(store.get_suffix("x", 5)) == 1
-    assert await cost(store.head("x")) == 1
-    assert await cost(store.put_stream("s", pieces(*[megabyte] * 8))) == 1
-    assert await cost(store.put_stream("s", pieces(*[megabyte] * 20))) == 4  # begin, 3 pieces
-    long = 16 << 20
-    assert await cost(store.get_ranges("s", [(0, long)])) == long // LARGEST_FETCH
-    assert await cost(paths_of(store)) == 1
-    assert await cost(store.delete(["x"])) == 1
-    assert await cost(store.delete(["x", "y", "s"])) == 1
-    assert await cost(store.delete([])) == 0
+class TestRequestCountsOfGcs(RequestCounts):
+    costs: ClassVar = {"a stream of 20 MiB": 4}  # its begin, and three pieces
 
 
 async def test_a_listing_comes_in_pages_and_in_many_at_once(

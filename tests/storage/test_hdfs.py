@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -23,6 +23,7 @@ from adelta.storage.pin import Pin, pinned
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.storage.http_store_suite import LOST, PASSES, SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
+from tests.storage.request_counts import RequestCounts
 from tests.support.depth import DEEP
 
 if TYPE_CHECKING:
@@ -192,6 +193,25 @@ class TestFailuresOfHdfs(HttpStoreSuite):
 
 
 # ----------------------------------------------------------------------- namenodes, datanodes
+
+
+class TestRequestCountsOfHdfs(RequestCounts):
+    """All bytes are asked for at the namenode, and go from or to a datanode."""
+
+    costs: ClassVar = {
+        "a get": 2,
+        "a range": 2,
+        "three objects": 6,
+        "near ranges": 2,
+        # With a look at the file before, and one after: bytes come without a tag.
+        "the end": 4,
+        "far ranges": 6,
+        "a long range": 10,
+        # With a look at what was written, and a rename.
+        **dict.fromkeys(("a put", "a commit", "a short stream"), 4),
+        **dict.fromkeys(("a stream of 8 MiB", "a stream of 20 MiB"), 4),
+        "three deletes": 3,
+    }
 
 
 async def test_the_namenode_that_stands_by_is_left_for_the_active_one(

@@ -14,6 +14,7 @@ from adelta.storage import s3_multipart
 from adelta.storage.s3 import S3Store
 from tests.storage.http_store_suite import SHAKY
 from tests.storage.object_store_suite import paths_of, pieces
+from tests.storage.request_counts import RequestCounts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,6 +32,10 @@ async def store(r2_location: R2Location) -> AsyncIterator[S3Store]:
     store = store_at(r2_location)
     yield store
     await store.aclose()
+
+
+class TestRequestCountsOfR2(RequestCounts):
+    """As the suite has them."""
 
 
 async def test_a_table_is_written_and_read_by_the_options_of_the_guide(

@@ -19,12 +19,12 @@ from adelta.errors import (
     ThrottledError,
 )
 from adelta.storage import s3_multipart
-from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.forwarding_store import ForwardingStore
 from adelta.storage.memory import MemoryStore
 from adelta.storage.s3 import S3Store
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
+from tests.storage.request_counts import RequestCounts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,31 +58,8 @@ class TestS3Store(ObjectStoreSuite):
 # ------------------------------------------------------------------------------- request counts
 
 
-async def test_every_verb_makes_the_requests_it_needs_and_no_more(store: S3Store) -> None:
-    async def cost(awaitable: object) -> int:
-        before = store.request_count
-        await awaitable  # type: ignore[misc]
-        return store.request_count - before
-
-    megabyte = bytes(1 << 20)
-    assert await cost(store.put("x", b"0123456789")) == 1
-    assert await cost(store.put_if_absent("y", b"1")) == 1
-    assert await cost(store.get("x")) == 1
-    assert await cost(store.get_range("x", 2, 4)) == 1
-    assert await cost(store.get_range("x", 4, 4)) == 0
-    assert await cost(store.get_suffix("x", 5)) == 1
-    assert await cost(store.head("x")) == 1
-    assert await cost(store.get_many(["x", "y", "x"])) == 3
-    assert await cost(store.put_stream("s", pieces(megabyte))) == 1
-    assert await cost(store.put_stream("s", pieces(*[megabyte] * 8))) == 1
-    assert await cost(store.put_stream("s", pieces(*[megabyte] * 20))) == 5  # begin, 3 parts, end
-    assert await cost(store.get_ranges("s", [(0, 10), (900_000, 900_010), (5 << 20, 6 << 20)])) == 2
-    long = 16 << 20
-    assert await cost(store.get_ranges("s", [(0, long)])) == long // LARGEST_FETCH
-    assert await cost(paths_of(store)) == 1
-    assert await cost(store.delete(["x"])) == 1
-    assert await cost(store.delete(["x", "y", "s"])) == 1
-    assert await cost(store.delete([])) == 0
+class TestRequestCountsOfS3(RequestCounts):
+    """As the suite has them."""
 
 
 async def test_requests_can_be_observed(store: S3Store) -> None:

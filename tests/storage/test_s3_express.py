@@ -21,6 +21,7 @@ from adelta.storage.sigv4 import Credentials
 from tests.storage.faulty_proxy import FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ObjectStoreSuite, folder_of, paths_of, pieces
+from tests.storage.request_counts import RequestCounts
 from tests.support.depth import DEEP
 
 if TYPE_CHECKING:
@@ -80,22 +81,8 @@ class TestFailuresOfDirectoryBucket(HttpStoreSuite):
 # -------------------------------------------------------------------------------------- requests
 
 
-async def test_every_verb_makes_the_requests_it_needs_and_no_more(store: S3Store) -> None:
-    async def cost(awaitable: object) -> int:
-        before = store.request_count
-        await awaitable  # type: ignore[misc]
-        return store.request_count - before
-
-    megabyte = bytes(1 << 20)
-    assert await cost(store.put("x", b"0123456789")) == 2  # with the session's beginning
-    assert await cost(store.put_if_absent("y", b"1")) == 1
-    assert await cost(store.get("x")) == 1
-    assert await cost(store.get_range("x", 2, 4)) == 1
-    assert await cost(store.get_suffix("x", 5)) == 1
-    assert await cost(store.head("x")) == 1
-    assert await cost(store.put_stream("s", pieces(*[megabyte] * 20))) == 5  # begin, 3 parts, end
-    assert await cost(paths_of(store)) == 1
-    assert await cost(store.delete(["x", "y", "s"])) == 1
+class TestRequestCountsOfS3Express(RequestCounts):
+    """As the suite has them."""
 
 
 async def test_an_object_without_a_checksum_is_fetched_once_though_its_tag_is_no_digest(
