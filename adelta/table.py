@@ -16,6 +16,7 @@ from adelta._arguments import (
     check_long,
     checked,
 )
+from adelta._async_handle import AsyncHandle
 from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta._concurrency import map_concurrent, together
 from adelta._html import described
@@ -102,7 +103,7 @@ def open_table(
     return Table(str(uri), options, catalog=catalog)
 
 
-class Table:
+class Table(AsyncHandle):
     """A Delta table. Handles are cheap, belong to one event loop, and may be shared by its tasks.
 
     A pickled handle is its address, options and catalog's client: it opens anew where it is

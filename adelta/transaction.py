@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adelta._arguments import check_flag, check_long, check_text
+from adelta._async_handle import AsyncHandle
 from adelta._fields import check_fields
 from adelta.errors import InvalidOptionError, InvalidUseError, UnsupportedFeatureError
 from adelta.kernel.actions.metadata import Metadata
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Transaction"]
 
 
-class Transaction:
+class Transaction(AsyncHandle):
     """Changes that become one version of a table, all or nothing.
 
     Used as an asynchronous context manager: the end of the block commits, an error inside gives up.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._arguments import address
+from adelta._async_handle import AsyncHandle
 from adelta.changes.same_table import check_position
 from adelta.consumers.batch import Lag
 from adelta.consumers.batches import Batches
@@ -58,7 +59,7 @@ __all__ = ["Consumer"]
 _IDLE_SAVE = 3600.0  # seconds between commits of a position alone, to the table that is written to
 
 
-class Consumer:
+class Consumer(AsyncHandle):
     """Batches of a table, under a `name` by which `positions` keeps how far they have come.
 
     Used as an asynchronous context manager and iterator: each step gives the next `Batch`, and

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,8 @@ from adelta._arguments import (
     check_seconds,
     check_text,
 )
+from adelta._async_handle import AsyncHandle
 from adelta._clock import monotonic
-from adelta._concurrency import in_io_thread
 from adelta._shared_work import SharedWork
 from adelta._streams import stream
 from adelta.commit.choose import check_client, owned_of
@@ -28,11 +27,11 @@ from adelta.lake.values import LakeTable, TableChange
 from adelta.log.tip import LogTip, read_tip
 from adelta.storage.allowed_roots import ALLOWED_ROOTS, given_roots
 from adelta.storage.caching_store import CachingStore
-from adelta.storage.forwarding_store import innermost
 from adelta.storage.resolve import open_store
 from adelta.table import latest_state
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import AsyncGenerator, Iterator, Mapping
 
     from adelta.commit.catalog import CatalogClient
@@ -47,7 +46,7 @@ __all__ = ["Lake"]
 _MOST_AT_ONCE = 32
 
 
-class Lake:
+class Lake(AsyncHandle):
     """The tables below `root`, a local folder or a URI. No I/O until first awaited.
 
     Used as an asynchronous context manager, or closed by `aclose`. All tables share the lake's
@@ -223,21 +222,14 @@ class Lake:
             limit=max(1, min(_MOST_AT_ONCE, self._store.concurrency // 2)),
         )
         self._swept = await sweep.run()
-        if not self._swept.tips and not self._is_there:
-            await self._check_root()
-        self._is_there = True
-        self._handles.states.weigh()
-        return self._swept
-
-    async def _check_root(self) -> None:
-        """Refuse a local folder that is not there, and has not been: it may be misspelt."""
-        from adelta.storage.local import LocalStore
-
-        store = innermost(self._listed)
-        if isinstance(store, LocalStore) and not await in_io_thread(os.path.isdir, store.root):
+        is_there = bool(self._swept.tips) or self._is_there
+        if not is_there and not await self._listed.has_root():
             raise ObjectNotFoundError(
                 f"{self.uri}: there is no such folder; check the path, or make the folder"
             )
+        self._is_there = True
+        self._handles.states.weigh()
+        return self._swept
 
     async def _tip(self, name: str, before: LogTip | None) -> LogTip | None:
         """The end of a table's log, as the one who decides on its commits has it."""

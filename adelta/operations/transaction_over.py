@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from adelta._async_handle import AsyncHandle
 from adelta._chance import new_uuid
 from adelta._concurrency import to_the_end, together
 from adelta.errors import (
@@ -89,7 +90,7 @@ def transaction_over(
     return TransactionOver(tables, replace(request, from_latest=True))
 
 
-class TransactionOver:
+class TransactionOver(AsyncHandle):
     """Changes of several tables that become one version of each, all or none.
 
     Used as an asynchronous context manager, which gives the tables' transactions: the end of the

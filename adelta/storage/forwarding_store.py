@@ -72,6 +72,10 @@ class ForwardingStore(ObjectStore):
         """What is read without a request; None where nothing is."""
         return self.inner.nearby
 
+    async def has_root(self) -> bool:
+        """Whether the folder that is the root is there. Raises: StorageError."""
+        return await self.inner.has_root()
+
     async def now_ms(self) -> int | None:
         """The time by the store's own clock, where that is known."""
         return await self.inner.now_ms()

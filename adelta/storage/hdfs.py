@@ -127,6 +127,16 @@ class HdfsStore(HttpObjectStore):
             return outcome
         return status_of(outcome.body, f"GETFILESTATUS of {self._client.name}/{at or key}")
 
+    async def has_root(self) -> bool:
+        """Whether the directory is there. Raises: StorageError."""
+        key = self._root.rstrip("/")
+        found = await self._status(key) if key else None
+        if not isinstance(found, Failure):
+            return True
+        if found.kind is Kind.NOT_FOUND:
+            return False
+        raise self._client.error(HdfsRequest("GET", key, operation="GETFILESTATUS"), found)
+
     async def head(self, path: str) -> ObjectMeta:
         """What the namenode says of the file. Raises: ObjectNotFoundError."""
         key = self._root + check_path(path)

@@ -29,7 +29,7 @@ from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
 from adelta.errors import InvalidOptionError, ObjectNotFoundError, StorageError
 from adelta.storage.links import LinkBounds
 from adelta.storage.local_errors import ABSENT, regular, translate, translated
-from adelta.storage.local_reading import READ, open_no_link, plain_suffix, read_at
+from adelta.storage.local_reading import READ, NoCopies, open_no_link, plain_suffix, read_at
 from adelta.storage.local_root import LocalRoot
 from adelta.storage.local_writing import HIDDEN_PREFIX, NewFile, is_hidden, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
@@ -74,7 +74,7 @@ _DIRECTORY = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _NO_OBJECT = ABSENT | {errno.ELOOP}  # a link in a circle leads to none
 
 
-class LocalStore(ObjectStore):
+class LocalStore(NoCopies, ObjectStore):
     """An `ObjectStore` over the directory `root`, which need not exist before the first put.
 
     Links in it may lead to places below it, and below the directories `linked`.
@@ -118,6 +118,10 @@ class LocalStore(ObjectStore):
     def local(self) -> LocalFiles:
         """The objects as files."""
         return self
+
+    async def has_root(self) -> bool:
+        """Whether the directory is there."""
+        return await in_io_thread(os.path.isdir, self._root)
 
     async def now_ms(self) -> int | None:
         """The time that a file gets that is written now, be the disk another machine's."""
@@ -291,15 +295,6 @@ class LocalStore(ObjectStore):
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
         with self._opened(self._file(path), pin=pin) as (descriptor, status):
             return self._suffix(descriptor, status, length)
-
-    def find_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
-    ) -> None:
-        """Files are no copies of anything."""
-
-    def distrust(self, path: str) -> bool:
-        """Files are no copies of anything."""
-        return False
 
     def read_suffixes(self, paths: Sequence[str], length: int) -> Iterator[SuffixRead]:
         """As `read_suffix` of each; a directory is opened once for all that follow in it."""

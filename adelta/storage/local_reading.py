@@ -5,10 +5,29 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
 
-__all__ = ["READ", "open_no_link", "plain_suffix", "read_at"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.storage.pin import Pin
+
+__all__ = ["READ", "NoCopies", "open_no_link", "plain_suffix", "read_at"]
 
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a named pipe would be waited for
+
+
+class NoCopies:
+    """What a cache answers of objects that are files of this machine: they are no copies."""
+
+    def find_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> None:
+        """No range is a copy."""
+
+    def distrust(self, path: str) -> bool:
+        """Nothing is deleted."""
+        return False
 
 
 def open_no_link(file: str, flags: int, directory: int | None) -> int | None:

@@ -168,6 +168,13 @@ class ObjectStore(ABC):
         """What is read without a request, from a disk of this machine; None where nothing is."""
         return self.local
 
+    async def has_root(self) -> bool:
+        """Whether the folder that is the root is there.
+
+        True of stores without folders, which have none that could be missing. Raises: StorageError.
+        """
+        return True
+
     async def now_ms(self) -> int | None:
         """The time by the store's own clock, in milliseconds since the Unix epoch.
 

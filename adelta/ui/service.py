@@ -16,6 +16,7 @@ import anyio
 import orjson
 from aiohttp import web
 
+from adelta._async_handle import AsyncHandle
 from adelta._secrets import without_secrets
 from adelta.errors import (
     AdeltaError,
@@ -67,7 +68,7 @@ _STATUS: tuple[tuple[type[AdeltaError], int], ...] = (
 )
 
 
-class UiService:
+class UiService(AsyncHandle):
     """Answers requests about some tables, which it opens, inside its block."""
 
     def __init__(self, settings: UiSettings, guards: Guards) -> None:

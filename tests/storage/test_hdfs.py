@@ -14,6 +14,7 @@ from adelta.errors import (
     CommitOutcomeUnknownError,
     InvalidOptionError,
     ObjectExistsError,
+    ObjectNotFoundError,
     PermissionDeniedError,
     StorageError,
 )
@@ -472,6 +473,16 @@ async def test_a_gateway_is_read_and_committed_to_but_replaces_nothing(
 
 
 # ------------------------------------------------------------------------------------------- tables
+
+
+async def test_a_directory_that_is_not_there_is_no_empty_lake(hdfs_location: HdfsLocation) -> None:
+    options = hdfs_location.storage_options
+    async with adelta.Lake(f"{hdfs_location.uri}/misspelt", options) as lake:
+        with pytest.raises(ObjectNotFoundError, match="misspelt: there is no such folder"):
+            await lake.refresh()
+        rows = pa.table({"n": [1]})
+        await adelta.write_table(f"{hdfs_location.uri}/misspelt/t", rows, storage_options=options)
+        assert [each.name for each in await lake.refresh()] == ["t"]
 
 
 async def test_a_table_is_written_and_read_by_hadoops_options(hdfs_location: HdfsLocation) -> None:
