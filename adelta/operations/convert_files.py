@@ -278,7 +278,8 @@ class _Looking:
         for shape, kind in self._shapes:
             facts = shape.read(footer)
             if facts is not None:
-                learn_form(shape, footer)
+                if kind.is_plain:
+                    learn_form(shape, footer)
                 if self._task.wanted is None:
                     return kind.number, None
                 found = shape_statistics(facts, kind.plans)

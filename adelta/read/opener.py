@@ -39,7 +39,7 @@ _SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this siz
 _HEAD = 24 * 1024 * 1024  # bytes of the first file, asked for before its footer is there
 _NOT_WORTH_A_LOOK = 1024 * 1024  # bytes of a file's rows that decode sooner than skipping decides
 _MOST_TOGETHER = 8  # small files nearby that one thread opens in one go,
-_MOST_JOINED = 64  # and where they may be decoded as one
+_MOST_JOINED = 32  # and where they may be decoded as one: a batch of rows to write, about
 _DECODED_AT_ONCE = 32 * 1024 * 1024  # bytes of the units that are decoded where they are opened,
 _DECODED_OF_A_CACHE = 4 * 1024 * 1024  # and of those of a cache: files afar are opened far ahead
 
