@@ -40,6 +40,9 @@ def hook_writers(
         recognise_remote_errors()
         _plain.append(RemoteWriter.save)
         RemoteWriter.save = wraps(RemoteWriter.save)(_save)  # type: ignore[method-assign]
+        from adelta.spark.remote_view_targets import hook_views  # which registers sessions
+
+        hook_views(remote_formats)
         hook_tables(remote_formats, lambda df, state: _sessions[df.sparkSession][1](df, state))
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "RefusedRequest",
     "WrongTypeError",
     "as_spark_has_it",
+    "condition_of",
     "known_as_of",
     "no_columns",
     "raises_as_spark",
@@ -249,6 +250,11 @@ def with_condition(error: e.AdeltaError, condition: str) -> e.AdeltaError:
     """The error, which has this condition of delta-spark's, whatever others of its class have."""
     vars(error)[_CONDITION] = condition
     return error
+
+
+def condition_of(error: e.AdeltaError) -> str | None:
+    """The condition that an error was given of its own."""
+    return vars(error).get(_CONDITION)
 
 
 def no_columns(location: str) -> e.SchemaMismatchError:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "query_frame",
+    "rows_of",
     "run_clone",
     "run_create",
     "run_insert",
@@ -67,7 +68,7 @@ def run_query(
     for reference in query.references:
         found = (known or {}).get(".".join(reference.name.parts))
         if found is None:
-            found = _rows_of(spark, reference, zone)
+            found = rows_of(spark, reference, zone)
         if found is None:
             continue
         name = f"adelta_{len(frames)}"
@@ -87,7 +88,8 @@ def query_frame(spark: SparkSession, query: Query, zone: str) -> DataFrame:
     return plain_sql(spark, query.text) if found is None else found
 
 
-def _rows_of(spark: SparkSession, reference: TableReference, zone: str) -> DataFrame | None:
+def rows_of(spark: SparkSession, reference: TableReference, zone: str) -> DataFrame | None:
+    """The rows of a Delta table; None of another table or view."""
     try:
         uri = str(named_table(spark, reference.name).path)
     except TableNotFoundError:
@@ -140,7 +142,7 @@ def source_of(spark: SparkSession, statement: Merge, zone: str) -> tuple[DataFra
     source, alias = statement.source, statement.source_alias
     if isinstance(source, Query):
         return query_frame(spark, source, zone), alias
-    found = _rows_of(spark, TableReference(source, statement.source_as_of, 0, 0), zone)
+    found = rows_of(spark, TableReference(source, statement.source_as_of, 0, 0), zone)
     rows = spark.table(quoted(source.parts)) if found is None else found
     return rows, alias or (source.parts[-1] if source.parts else None)
 
@@ -151,7 +153,7 @@ def run_vacuum(spark: SparkSession, statement: Vacuum, session: Session) -> Data
     if isinstance(source, Query):
         rows = query_frame(spark, source, session.zone)
     elif source is not None:
-        found = _rows_of(spark, TableReference(source, None, 0, 0), session.zone)
+        found = rows_of(spark, TableReference(source, None, 0, 0), session.zone)
         rows = spark.table(quoted(source.parts)) if found is None else found
     else:
         return frame(spark, call(run_statement, statement, session))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidStatementError, TableNotFoundError
 from adelta.spark.identifiers import quoted
-from adelta.spark.remote_statements import run_query
+from adelta.spark.remote_statements import rows_of, run_query
 from adelta.spark.sql_names import frame, named_table
 from adelta.sql.grammar.query import begins_query, read_query
 from adelta.sql.grammar.reader import Reader
@@ -50,7 +50,7 @@ def run_view(spark: SparkSession, text: str, zone: str) -> DataFrame | None:
     if asked.query is None:
         _check_foreign(spark, asked.name)
         return None
-    rows = run_query(spark, asked.query, zone)
+    rows = _whole_table(spark, asked.query, zone) or run_query(spark, asked.query, zone)
     if rows is None:
         return None
     if asked.lasts:
@@ -67,6 +67,16 @@ def run_view(spark: SparkSession, text: str, zone: str) -> DataFrame | None:
     if asked.caches:
         spark.catalog.cacheTable(name)
     return frame(spark, table_of(NOTHING))
+
+
+def _whole_table(spark: SparkSession, query: Query, zone: str) -> DataFrame | None:
+    """All rows of the one table that a query has without more; None of other queries."""
+    if len(query.references) != 1:
+        return None
+    [reference] = query.references
+    rest = f"{query.text[: reference.start]};{query.text[reference.end :]}"
+    is_whole = " ".join(rest.upper().split()) == "SELECT * FROM ;"
+    return rows_of(spark, reference, zone) if is_whole else None
 
 
 def _check_foreign(spark: SparkSession, table: TableName) -> None:

@@ -21,7 +21,7 @@ from adelta.kernel.schema.types import StructType
 from adelta.spark.arguments_in_text import with_arguments
 from adelta.spark.changes_in_text import views_of, with_changes
 from adelta.spark.converting import convert_in_place
-from adelta.spark.exceptions import known_as_of, raises_as_spark
+from adelta.spark.exceptions import condition_of, known_as_of, raises_as_spark
 from adelta.spark.identifiers import quoted
 from adelta.spark.remote_changes import run_change
 from adelta.spark.remote_locations import check_move
@@ -33,11 +33,12 @@ from adelta.spark.remote_statements import (
     run_query,
     run_vacuum,
 )
+from adelta.spark.remote_view_targets import table_to_change
 from adelta.spark.remote_views import run_view
 from adelta.spark.session import ensure_registered
 from adelta.spark.session_settings import session_zone
 from adelta.spark.sql_hook import plain_sql
-from adelta.spark.sql_names import cluster_session, frame, named_table
+from adelta.spark.sql_names import cluster_session, frame
 from adelta.sql.execute.definition import field_of
 from adelta.sql.parse import begins_as, parse_change, parse_statement
 from adelta.sql.records import NOTHING, table_of
@@ -211,10 +212,12 @@ def _changed_by_spark(spark: SparkSession, text: str, zone: str) -> DataFrame | 
     if statement is None:
         return None
     try:
-        named_table(spark, statement.table)
-    except TableNotFoundError:
+        table = table_to_change(spark, statement)
+    except TableNotFoundError as error:
+        if condition_of(error) is not None:
+            raise
         return None
-    return run_change(spark, statement, zone)
+    return run_change(spark, replace(statement, table=table), zone)
 
 
 def _by_spark(
@@ -277,9 +280,9 @@ def _done(
         )
         return frame(spark, table_of(NOTHING))
     try:
-        table = named_table(spark, statement.table)
-    except TableNotFoundError:
-        if strict or statement.table.path is not None:
+        table = table_to_change(spark, statement)
+    except TableNotFoundError as error:
+        if strict or statement.table.path is not None or condition_of(error) is not None:
             raise
         return None
     session = cluster_session(spark, str(table.path), zone)

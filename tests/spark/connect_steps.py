@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -487,6 +488,29 @@ def step_streams_go_from_names_and_paths(spark, path):
     writer = writer.option("checkpointLocation", f"{path}-too").trigger(availableNow=True)
     assert writer.start(f"{path}-to").awaitTermination(500)
     assert ids(DeltaTable.forPath(spark, f"{path}-to")) == [0]
+
+
+def step_rows_are_changed_through_views_of_all_of_a_table(spark, path):
+    table = written(spark, path)
+    late = spark.createDataFrame([(1, 0), (7, 1)], "id bigint, part int")
+    late.createOrReplaceTempView("late_rows")
+    spark.read.format("adelta").load(path).createOrReplaceTempView("loaded")
+    run = partial(adelta.spark.sql, spark)
+    run(f"CREATE OR REPLACE TEMP VIEW chosen AS SELECT * FROM adelta.`{path}`")
+    for view, gone in (("loaded", 0), ("chosen", 2)):
+        run(f"DELETE FROM {view} WHERE {view}.id = {gone}")
+        run(f"UPDATE {view} SET part = 1 WHERE id IN (SELECT id FROM late_rows)")
+    run("MERGE INTO loaded t USING late_rows s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    run("INSERT INTO chosen (id, part) VALUES (9, 1)")
+    assert ids(table) == [3, 4, 5, 9]
+    spark.read.format("adelta").option("versionAsOf", 0).load(path).createOrReplaceTempView("old")
+    travels, other = "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION", "DELTA_UNSUPPORTED_SOURCE"
+    raises(AnalysisException, travels, lambda: run("DELETE FROM old WHERE id = 3"))
+    run("CREATE OR REPLACE TEMP VIEW some AS SELECT * FROM chosen WHERE id > 3")
+    raises(AnalysisException, other, lambda: run("DELETE FROM some WHERE id = 4"))
+    spark.sql("CREATE OR REPLACE TEMP VIEW chosen AS SELECT * FROM loaded WHERE id > 3")
+    raises(AnalysisException, other, lambda: run("DELETE FROM chosen WHERE id = 4"))
+    assert ids(table) == [3, 4, 5, 9]
 
 
 def serve(folder: Path) -> None:

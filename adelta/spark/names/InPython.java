@@ -70,12 +70,17 @@ public final class InPython {
 
         /** `token` is what Python knows the error by; null where that is not asked for. */
         public Refused(String message, String token) {
+            this(null, message, token);
+        }
+
+        /** `condition` is one of delta-spark's; null where it has none. */
+        public Refused(String condition, String message, String token) {
             super(
-                message,
+                condition == null ? message : "[" + condition + "] " + message,
                 Option.empty(),
                 Option.empty(),
                 Option.empty(),
-                Option.empty(),
+                Option.apply(condition),
                 scala.collection.immutable.Map$.MODULE$.from(
                     CollectionConverters.asScala(Collections.EMPTY_MAP)),
                 new org.apache.spark.QueryContext[0]);

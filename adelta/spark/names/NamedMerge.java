@@ -65,11 +65,11 @@ public final class NamedMerge implements NamedChange.Question {
     private Expression condition;
     private String said;
 
-    private NamedMerge(MergeIntoTable merge, NamedTable table) {
+    private NamedMerge(MergeIntoTable merge, NamedTable table, boolean anew) {
         this.merge = merge;
         this.table = table;
         this.session = table.session();
-        this.target = columnsOf(merge.targetTable(), true);
+        this.target = columnsOf(merge.targetTable(), anew);
         this.source = columnsOf(merge.sourceTable(), false);
         note(target.output(), taken);
         note(source.output(), taken);
@@ -96,7 +96,12 @@ public final class NamedMerge implements NamedChange.Question {
 
     /** The merge, once what its tables are is known. */
     public static NamedMerge of(MergeIntoTable merge, NamedTable table) {
-        NamedMerge found = new NamedMerge(merge, table);
+        return of(merge, table, true);
+    }
+
+    /** The same; unless `anew`, Spark has resolved its expressions to the table's columns before. */
+    static NamedMerge of(MergeIntoTable merge, NamedTable table, boolean anew) {
+        NamedMerge found = new NamedMerge(merge, table, anew);
         found.said = InPython.write(found.described());
         return found;
     }

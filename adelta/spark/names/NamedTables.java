@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
@@ -57,11 +58,14 @@ public final class NamedTables extends Rule {
         }
         if (plan instanceof DeleteFromTable) {
             NamedTable table = named(((DeleteFromTable) plan).table());
-            return table == null ? below(plan) : deletion((DeleteFromTable) plan, table);
+            return table == null
+                ? deletionOfView((DeleteFromTable) below(plan))
+                : deletion((DeleteFromTable) plan, table);
         }
         if (plan instanceof UpdateTable) {
             NamedTable table = named(((UpdateTable) plan).table());
-            return table == null ? below(plan) : update((UpdateTable) plan, table);
+            return table == null
+                ? updateOfView((UpdateTable) below(plan)) : update((UpdateTable) plan, table);
         }
         if (plan instanceof AddCheckConstraint) {
             AddCheckConstraint added = (AddCheckConstraint) plan;
@@ -80,7 +84,12 @@ public final class NamedTables extends Rule {
         }
         if (plan instanceof MergeIntoTable) {
             NamedTable table = named(((MergeIntoTable) plan).targetTable());
-            return table == null ? below(plan) : merge((MergeIntoTable) plan, table);
+            return table == null
+                ? mergeIntoView((MergeIntoTable) below(plan))
+                : merge((MergeIntoTable) plan, table);
+        }
+        if (plan instanceof InsertIntoStatement) {
+            return insertIntoView((InsertIntoStatement) below(plan));
         }
         if (plan instanceof V2WriteCommand) {
             V2WriteCommand write = (V2WriteCommand) below(plan);
@@ -164,7 +173,8 @@ public final class NamedTables extends Rule {
                     (Expression) column(plan, wanted.name(), index), wanted.name(),
                     wanted.exprId(), wanted.qualifier(), Option.empty(), none()));
         }
-        return new Project(CollectionConverters.asScala(columns).toSeq(), plan);
+        return ViewedTable.marked(
+            new Project(CollectionConverters.asScala(columns).toSeq(), plan), relation);
     }
 
     private static Attribute column(LogicalPlan plan, String name, int index) {
@@ -348,6 +358,65 @@ public final class NamedTables extends Rule {
             table,
             new NamedRows(
                 "update", table, relation(update.table()), condition, columns, values));
+    }
+
+    // ------------------------------------------------------------------------ through views
+
+    private static LogicalPlan deletionOfView(DeleteFromTable delete) {
+        ViewedTable viewed = delete.condition().resolved()
+            ? ViewedTable.of(delete.table(), "DELETE") : null;
+        return viewed == null ? (LogicalPlan) delete : deletion(
+            new DeleteFromTable(viewed.relation(), viewed.below(delete.condition())),
+            viewed.table());
+    }
+
+    private static LogicalPlan updateOfView(UpdateTable update) {
+        ViewedTable viewed = update.resolved() ? ViewedTable.of(update.table(), "UPDATE") : null;
+        if (viewed == null) {
+            return update;
+        }
+        List assignments = new ArrayList();
+        for (int index = 0; index < update.assignments().size(); index++) {
+            assignments.add(viewed.below((Assignment) update.assignments().apply(index)));
+        }
+        Option condition = update.condition().isDefined()
+            ? Option.apply(viewed.below((Expression) update.condition().get()))
+            : update.condition();
+        return update(
+            update.copy(
+                viewed.relation(), CollectionConverters.asScala(assignments).toSeq(), condition),
+            viewed.table());
+    }
+
+    private LogicalPlan mergeIntoView(MergeIntoTable merge) {
+        ViewedTable viewed =
+            merge.resolved() ? ViewedTable.of(merge.targetTable(), "MERGE") : null;
+        if (viewed == null) {
+            return merge;
+        }
+        if (!viewed.isWhole(merge.targetTable())) {
+            Platform.throwException(
+                new InPython.Refused(
+                    "DELTA_UNSUPPORTED_SOURCE",
+                    "MERGE changes a table through a view of all its columns under their own"
+                        + " names: name the table",
+                    null));
+        }
+        MergeIntoTable below = (MergeIntoTable) merge.transformExpressions(viewed.substitution());
+        MergeIntoTable found = below.copy(
+            viewed.relation(), below.sourceTable(), below.mergeCondition(),
+            below.matchedActions(), below.notMatchedActions(),
+            below.notMatchedBySourceActions(), below.withSchemaEvolution());
+        return NamedChange.merge(viewed.table(), NamedMerge.of(found, viewed.table(), false));
+    }
+
+    /** Spark takes rows for views of what a reader has loaded, and only what they are of is left. */
+    private static LogicalPlan insertIntoView(InsertIntoStatement insert) {
+        ViewedTable viewed = ViewedTable.loaded(insert.table(), "INSERT");
+        return viewed == null || !viewed.isWhole(insert.table()) ? insert : insert.copy(
+            viewed.relation(), insert.partitionSpec(), insert.userSpecifiedCols(),
+            insert.query(), insert.overwrite(), insert.ifPartitionNotExists(), insert.byName(),
+            insert.replaceCriteriaOpt(), insert.withSchemaEvolution());
     }
 
     private static DataSourceV2Relation relation(LogicalPlan target) {

@@ -100,6 +100,20 @@ public final class SessionTables extends DelegatingCatalogExtension
         return isPath ? above[0].toLowerCase(Locale.ROOT) : null;
     }
 
+    /** What a table at a path is named by. */
+    public Identifier pathOf(final String path) {
+        final String[] format = new String[] {(String) formats.iterator().next()};
+        return new Identifier() {
+            public String[] namespace() {
+                return format;
+            }
+
+            public String name() {
+                return path;
+            }
+        };
+    }
+
     private boolean isOurs(String format) {
         return formats.contains(format.toLowerCase(Locale.ROOT));
     }

@@ -35,6 +35,7 @@ _SOURCES = (
     "NamedMerge",
     "NamedRows",
     "NamedTables",
+    "ViewedTable",
     "NamedPaths",
     "PathCatalog",
     "SessionTables",

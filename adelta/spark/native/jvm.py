@@ -391,6 +391,17 @@ def frame_over(
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), spark)
 
 
+def mark_loaded(frame: DataFrame, path: str, version: str | None) -> None:
+    """Let the plan of a table's rows say which table's they are, as `ViewedTable.java` looks for.
+
+    `version` is what was asked for; None where that is the latest one.
+    """
+    jvm: Any = frame.sparkSession._jvm
+    tag = jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("adelta.loaded")
+    said = json.dumps({"path": path, "version": version})
+    frame._jdf.queryExecution().analyzed().setTagValue(tag, said)
+
+
 def plans_by_row_counts(spark: SparkSession) -> bool:
     """Whether the session's planner looks at row counts: it does where users switch that on."""
     conf = spark._jsparkSession.sessionState().conf()

@@ -197,6 +197,9 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
     wanted = to_spark_schema(logical)
     if found.schema != wanted:
         found = found.select(*_renamed(found.schema, physical, logical, wanted))
+    if options.catalog is None:
+        travels = options.version is not None or options.timestamp is not None
+        jvm.mark_loaded(found, options.uri, str(snapshot.version) if travels else None)
     return _asked_for(found, spark, options, logical)
 
 
