@@ -17,6 +17,8 @@ import pyarrow as pa
 from pyspark import AccumulatorParam
 
 from adelta.operations.distributed_write import commit_write, discard_files
+from adelta.spark.job_settings import JobSettings
+from adelta.spark.task_executor import SparkTaskExecutor
 from adelta.spark.writer import DeltaWriter, FilesWritten
 from adelta.sync._portal import call
 
@@ -68,12 +70,15 @@ def write_frame(df: DataFrame, options: WriteOptions, *, overwrite: bool) -> Non
     writer = DeltaWriter.plan(options, df.schema, overwrite=overwrite)
     if not writer.has_work:
         return
-    paths = df.sparkSession.sparkContext.accumulator([], _Paths())
+    spark = df.sparkSession
+    paths = spark.sparkContext.accumulator([], _Paths())
+    jobs = SparkTaskExecutor(spark, options.uri, jobs=JobSettings.of_this_thread(spark))
     tasks: Any = _Task(writer, df.columns, paths)
     # PySpark cannot hand over columns whose names hold dots or backticks.
     numbered = df.toDF(*(str(at) for at in range(len(df.columns))))
     try:
-        rows = numbered.mapInArrow(tasks, "written binary").collect()
+        # Who is interrupted here cancels the job; in PySpark's own wait it would go on.
+        rows = call(jobs.collected, lambda: numbered.mapInArrow(tasks, "written binary"))
         written: list[FilesWritten] = [pickle.loads(row["written"]) for row in rows]
     except BaseException:
         call(discard_files, writer.job, list(paths.value))

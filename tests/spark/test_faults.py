@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 
@@ -79,3 +81,33 @@ def test_an_interrupt_while_tasks_run_deletes_what_they_have_written(spark, path
     monkeypatch.undo()
     assert run.ids(path) == run.BEFORE
     assert run.orphans(path) == 0
+
+
+def test_an_append_that_is_interrupted_leaves_no_job_and_no_commit(spark, path, tmp_path):
+    begun = tmp_path / "begun"
+
+    def slow(batches):
+        begun.touch()
+        time.sleep(300)
+        yield from batches
+
+    def interrupt():
+        while not begun.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's cancels all jobs
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            adelta.spark.write(
+                driver.rows_of(spark, "none").mapInArrow(slow, "id bigint, part bigint"),
+                path,
+                mode="append",
+            )
+    finally:
+        signal.signal(signal.SIGINT, before)
+        thread.join()
+    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+    assert adelta.sync.open_table(path).snapshot().version == 0
