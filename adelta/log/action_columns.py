@@ -30,7 +30,7 @@ _MOST_SHARED = 256  # bytes in the keys of a map
 def fields_of(actions: Values) -> dict[str, Values]:
     """The fields of an action's structs, by name; null where the action is."""
     names = [actions.type.field(index).name for index in range(actions.type.num_fields)]
-    return {name: as_maps(pc.struct_field(actions, [i])) for i, name in enumerate(names)}
+    return {name: as_maps(field) for name, field in zip(names, actions.flatten(), strict=True)}
 
 
 def conform(values: Values, kind: pa.DataType, what: str) -> Values:
