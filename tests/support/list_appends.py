@@ -17,13 +17,13 @@ import asyncio
 import json
 import random
 import sys
-import time
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
+from adelta._clock import monotonic
 from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
 from adelta.operations import delete, merge, optimize, update, write_table
 from adelta.table import open_table
@@ -73,6 +73,7 @@ class Client:
     say: Say
     torn: bool = False
     kinds: Sequence[str] = _KINDS
+    pending: dict[str, Any] | None = None  # what has been begun, and not been said
     _number: int = 0
     _deleted: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     _random: random.Random = field(init=False)
@@ -97,8 +98,9 @@ class Client:
             "reads": {},
             "writes": {},
             "version": None,
-            "begun": time.monotonic(),
+            "begun": monotonic(),
         }
+        self.pending = said
         try:
             said["version"] = await self._do(kind, chosen, said)
             said["outcome"] = "committed"
@@ -108,9 +110,16 @@ class Client:
             said["outcome"] = "unknown"
         except AdeltaError as error:
             said["outcome"], said["why"] = "failed", repr(error)
-        said["ended"] = time.monotonic()
+        said["ended"] = monotonic()
+        self.pending = None
         self.say(said)
         return said
+
+    def begun_anew(self, table: Table, name: str) -> Client:
+        """The session after its process has died: what it deletes, it has not deleted before."""
+        made = replace(self, table=table, name=name, pending=None, seed=self.seed + _SESSIONS)
+        made._number = 0
+        return made
 
     def _drawn(self, kind: str) -> list[str]:
         chance = self._random
@@ -124,10 +133,12 @@ class Client:
             case "blind":
                 for key in keys:
                     said["writes"][key] = [name + key]
-                return (await write_table(self.table, _table(self._new(said)))).version
+                return (
+                    await write_table(self.table, _table(self._new(said)), user_metadata=name)
+                ).version
             case "apart":  # the chaff in files of its own, which a deletion removes whole
                 said["writes"][keys[0]] = [name]
-                async with self.table.transaction("APART") as tx:
+                async with self.table.transaction("APART", user_metadata=name) as tx:
                     for row in self._new(said):
                         await tx.append(_table([row]))
                 return tx.version
@@ -135,7 +146,8 @@ class Client:
                 said["writes"][keys[0]] = [name]
                 values = {"added": f"added || '{name},'"}
                 where = f"key = '{keys[0]}'"
-                return (await update(self.table, values, where, isolation=level)).version
+                asked = {"isolation": level, "user_metadata": name}
+                return (await update(self.table, values, where, **asked)).version
             case "merge":
                 said["writes"][keys[0]] = [name]
                 return await self._merge(keys[0], name, level)
@@ -144,7 +156,8 @@ class Client:
                 said["writes"][keys[0]] = [name]
                 self._deleted[keys[0]] += 1
                 where = f"key = '{keys[0]}' AND lot = {lot}"
-                return (await delete(self.table, where, isolation=level)).version
+                asked = {"isolation": level, "user_metadata": name}
+                return (await delete(self.table, where, **asked)).version
             case "tidy":
                 await optimize(self.table)
                 return None
@@ -158,7 +171,8 @@ class Client:
     async def _by_hand(self, kind: str, keys: Sequence[str], said: dict[str, Any]) -> int | None:
         """Read one key or two, and add to one of these, or write the other one anew, or a third."""
         name = said["name"]
-        async with self.table.transaction(kind.upper(), isolation=self.level) as tx:
+        transaction = self.table.transaction(kind.upper(), isolation=self.level, user_metadata=name)
+        async with transaction as tx:
             read = keys[:1] if kind == "rewrite" else keys
             files = await tx.read(_where(read))
             snapshot = await self.table.snapshot(version=tx.read_version)
@@ -177,7 +191,13 @@ class Client:
     async def _merge(self, key: str, name: str, level: IsolationName) -> int | None:
         source = pa.table({"key": [key], "element": [name]})
         done = await (
-            merge(self.table, source, "target.key = source.key", isolation=level)
+            merge(
+                self.table,
+                source,
+                "target.key = source.key",
+                isolation=level,
+                user_metadata=name,
+            )
             .when_matched_update({"added": "target.added || source.element || ','"})
             .when_not_matched_insert(
                 {"key": "source.key", "value": "source.element", "added": "''", "lot": "NULL"}
@@ -234,11 +254,11 @@ def _by_key(rows: Sequence[Row], keys: Sequence[str]) -> dict[str, Any]:
 
 async def read_all(table: Table) -> dict[str, Any]:
     """What is there in the end, as the last transaction of a history."""
-    begun = time.monotonic()
+    begun = monotonic()
     rows = rows_of(await (await table.snapshot()).scan().to_arrow())
     keys = sorted({*KEYS, *(f"m{n}" for n in range(_FRESH)), *(row[0] for row in rows)})
     said = {"name": "end", "kind": "look", "process": "end", "outcome": "committed", "writes": {}}
-    said |= {"version": None, "begun": begun, "ended": time.monotonic()}
+    said |= {"version": None, "begun": begun, "ended": monotonic()}
     return {**said, "reads": _by_key(rows, keys)}
 
 

@@ -1,0 +1,37 @@
+"""Isolation is as claimed at either level, whatever becomes of requests and processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from adelta.kernel.transaction import conflict_checker
+from adelta.kernel.transaction.isolation import IsolationLevel
+from tests.simulation.appends import Sessions
+from tests.support.depth import cases
+
+
+@pytest.mark.parametrize("seed", range(cases(400, 4)))
+def test_histories_of_list_appends_show_what_their_level_allows(seed: int) -> None:
+    sessions = Sessions(seed)
+    history = sessions.history()
+    assert sessions.wrong(history) == []
+    assert sum(txn.outcome == "committed" for txn in history) >= 10
+
+
+def test_write_serializable_overlooks_blind_appends_and_serializable_does_not() -> None:
+    for seed in (1, 5):
+        sessions = Sessions(seed)
+        assert sessions.level == "WriteSerializable"
+        history = sessions.history()
+        assert sessions.wrong(history) == []
+        sessions.level = "Serializable"
+        assert sessions.wrong(history), "what is overlooked is not told from what is serial"
+
+
+@pytest.mark.parametrize("rule", ["rows that others add", "rows that others remove"])
+def test_where_a_rule_is_not_kept_that_is_found(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(IsolationLevel, "must_see_adds_of", lambda *_: False)
+    if rule == "rows that others remove":
+        monkeypatch.setattr(conflict_checker, "_check_removed", lambda *_: None)
+    seeds = map(Sessions, range(20))
+    assert any(sessions.wrong(sessions.history()) for sessions in seeds)
