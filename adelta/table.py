@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from adelta.storage.stats import StoreStats
     from adelta.transaction import Transaction
     from adelta.write.commit_options import CommitOptions
+    from adelta.write.commit_queue import CommitQueue
     from adelta.write.spec import DataFileOptions
     from adelta.write.task_executor import TaskExecutor
     from adelta.write.transaction_core import TransactionCore
@@ -541,6 +542,11 @@ def executor_of(table: Table) -> TaskExecutor:
 
     table._check_open()
     return table._executor or IN_PROCESS
+
+
+def queue_of(table: Table) -> CommitQueue:
+    """The queue in which the transactions of this event loop on the table commit."""
+    return table._queue.get()
 
 
 async def give_back_connections(table: Table) -> None:

@@ -83,6 +83,7 @@ class CommitQueue:
         self._places: list[_Place] = []  # in the order in which they came
         self._attempt: list[_Place] = []  # who has the turn, and then those who go with it
         self._recent = RecentCommits()
+        self.is_compacting = False  # after a commit of one of those who share the queue
 
     @property
     def num_places(self) -> int:

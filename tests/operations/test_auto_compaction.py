@@ -23,7 +23,7 @@ from adelta.operations import (
     write_table,
 )
 from adelta.operations.rearrange import auto_compaction
-from adelta.table import Table, latest_state
+from adelta.table import Table, latest_state, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +113,7 @@ async def test_every_way_to_write_compacts_and_a_failure_is_none_of_the_commit(
             done = await write_table(table, rows(number))
     assert done.version is not None
     assert "auto-compaction after it failed: no" in caplog.text
-    assert not auto_compaction._under_way
+    assert not queue_of(table).is_compacting
 
 
 @pytest.mark.parametrize("partition_by", [[], ["p"]])

@@ -20,7 +20,9 @@ SETTINGS = {
     "sidecars": {"delta.checkpointPolicy": "v2", "adelta.checkpoint.partSize": "2"},
     "parts": {"adelta.checkpoint.partSize": "3"},
     "row_ids": {"delta.enableRowTracking": "true"},
+    "compacted": {"delta.autoOptimize.autoCompact": "true"},
 }
+_DRAWN_LATER = "compacted"  # so that the other settings of a seed stay what they were
 _PAGE = 1000
 _SMALL = (*("append",) * 3, *("together",) * 3, "import", "note")
 _SMALLEST = (*("mark",) * 12, *("together",) * 3, "note")
@@ -87,8 +89,11 @@ class Plan:
         if drawn.excludes.startswith("owner") and draw.random() < 0.5:
             drawn = replace(drawn, keepers=(*drawn.keepers, "ownership"))
         more = random.Random(f"more {seed}")
-        settings = tuple(name for name in SETTINGS if more.random() < 0.25)
+        others = (name for name in SETTINGS if name != _DRAWN_LATER)
+        settings = tuple(name for name in others if more.random() < 0.25)
         page, lag = more.choice([7, _PAGE, _PAGE]), more.choice([0.0, 0.0, 0.0, 5.0])
+        if random.Random(f"compacted {seed}").random() < 0.25:
+            settings += (_DRAWN_LATER,)
         return replace(
             drawn,
             vector_files=draw.random() < 0.5,
@@ -111,6 +116,7 @@ class Plan:
             tasks=draw.randint(2, 5),
             reads=2,
             page=_PAGE,
+            settings=tuple(name for name in drawn.settings if name != _DRAWN_LATER),
         )
 
     @classmethod

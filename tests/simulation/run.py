@@ -32,6 +32,7 @@ from adelta.errors import (
 from adelta.kernel.log_path import commit_path
 from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, vacuum
 from adelta.operations.ownership import adopt_table, release_table
+from adelta.operations.rearrange import auto_compaction
 from adelta.table import Table
 from adelta.write import deletion_vectors
 from tests.simulation.catalog import Catalog, CatalogClient
@@ -47,7 +48,7 @@ from tests.support.linearizability import History, checked, cold_state, read_dig
 from tests.support.workload import SCHEMA, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
     from adelta.storage.dynamodb import DynamoTable, Item
     from tests.simulation.plan import Plan
@@ -67,6 +68,8 @@ _IDLE = 40 * _DAY
 _LONGEST = 30.0  # seconds for a commit of each writer, whatever happens
 _READ_COLD = 5  # one version in so many is read by what is left of the log
 _ARRIVED = 100.0  # by when all requests have, also those that nobody waits for
+_FOLLOWED = 120  # seconds in which a tailer gets all that was acknowledged, with those faults
+_FEW_FILES = 4  # of a partition, that are compacted after a commit where the table asks for it
 _INSTANCES = 2
 _LAGS = 0.3  # of new objects, where listings lag
 _EXPECTED = (CommitConflictError, CommitOutcomeUnknownError, StorageError)
@@ -82,6 +85,14 @@ class Ran:
     digest: str
     commits: int
     outcomes: dict[str, int] = field(default_factory=dict)
+    compacted: int = 0  # versions that nobody asked for but the table
+
+
+@dataclass
+class _Tailer:
+    """One who follows the log: the version that is to come next, None where that is not known."""
+
+    since: int | None = 0
 
 
 class _Run:
@@ -105,6 +116,7 @@ class _Run:
             self.owner = SimulatedOwner(self.world, self.bucket, CALM)
         self.gaps = (MissingCommitError,) if plan.lag else ()
         self.followed: list[list[tuple[int, str | None]]] = []
+        self.tailers: list[_Tailer] = []
 
     def _keep(self, path: str, data: bytes | None) -> None:
         if data is not None:
@@ -113,6 +125,12 @@ class _Run:
             self.archive.put(path, data)
         elif _is_commit(path) and path == max(filter(_is_commit, self.archive.objects)):
             self.archive.delete(path)  # a commit that was taken back
+
+    @property
+    def compacted(self) -> int:
+        """How many versions are of what the table does by itself after commits."""
+        files = self.archive.objects.items()
+        return sum(b'"auto":"true"' in each.data for path, each in files if _is_commit(path))
 
     def _check_put(self, path: str, data: bytes) -> None:
         """See that a commit leaves no gap, and that no commit or file of rows is replaced."""
@@ -209,7 +227,8 @@ class _Run:
         writers = [asyncio.ensure_future(self._writer(commits)) for _ in range(self.plan.writers)]
         killer = asyncio.ensure_future(self._kill())
         keepers = [asyncio.ensure_future(self._keeper(name)) for name in self.plan.keepers]
-        keepers += [asyncio.ensure_future(self._tailer()) for _ in range(self.plan.tailers)]
+        self.tailers = [_Tailer() for _ in range(self.plan.tailers)]
+        tailers = [asyncio.ensure_future(self._tail(each)) for each in self.tailers]
         if self.catalog is not None and self.plan.crashes:
             keepers.append(asyncio.ensure_future(self._fail_over(self.catalog)))
         if self.owner is not None:
@@ -225,7 +244,10 @@ class _Run:
             task.cancel()
         for task in (killer, *keepers):
             task.cancel()
-        await asyncio.gather(killer, *keepers, *writers, return_exceptions=True)
+        await self._all_is_followed()
+        for task in tailers:
+            task.cancel()
+        await asyncio.gather(killer, *keepers, *writers, *tailers, return_exceptions=True)
         for process in self.world.processes:
             process.crash()
         if self.owner is not None:
@@ -264,23 +286,34 @@ class _Run:
             await asyncio.sleep(self.world.random.uniform(1.0, 10.0))
             catalog.fail_over(self.world.random.uniform(0.0, 2.0))
 
-    async def _tailer(self) -> None:
-        """One who follows the log, and goes on after each crash behind the last commit it got."""
+    async def _all_is_followed(self) -> None:
+        """Wait until each tailer has got whatever was acknowledged, and say which one does not."""
+        last = max((each["version"] for each in self.said if _acknowledged(each)), default=0)
+        for _ in range(_FOLLOWED):
+            behind = [each for each in self.tailers if each.since is None or each.since <= last]
+            if not behind:
+                return
+            await asyncio.sleep(1.0)
+        self.unexpected += [
+            f"a tailer waits for version {each.since}, though {last} is there" for each in behind
+        ]
+
+    async def _tail(self, tailer: _Tailer) -> None:
+        """Follow the log, and go on after each crash behind the last commit that came."""
         got: list[tuple[int, str | None]] = []
         self.followed.append(got)
-        since: int | None = 0
 
         async def follow(table: Table) -> None:
-            nonlocal got, since
+            nonlocal got
             while True:
                 try:
-                    if since is None:  # it was away for too long
-                        since = (await table.snapshot()).version
-                    async for commit in tail(table, since, poll=0.5):
+                    if tailer.since is None:  # it was away for too long
+                        tailer.since = (await table.snapshot()).version
+                    async for commit in tail(table, tailer.since, poll=0.5):
                         got.append((commit.version, commit.info.user_metadata))
-                        since = commit.version + 1
+                        tailer.since = commit.version + 1
                 except ChangesNotAvailableError:
-                    since, got = None, []
+                    tailer.since, got = None, []
                     self.followed.append(got)
                 except (StorageError, *self.gaps):
                     await asyncio.sleep(0.1)
@@ -375,6 +408,10 @@ class _Run:
         ]
 
 
+def _acknowledged(each: Mapping[str, Any]) -> bool:
+    return each.get("outcome") == "committed"
+
+
 async def _all_of(works: Iterable[Coroutine[Any, Any, None]]) -> None:
     await asyncio.gather(*works)
 
@@ -395,17 +432,20 @@ def run(plan: Plan, *, traced: bool = False) -> Ran:
     """Make the run."""
     logging.getLogger("adelta").setLevel(logging.CRITICAL)
     made = _Run(plan, traced=traced)
-    longest = deletion_vectors._INLINE_BYTES
+    longest, least = deletion_vectors._INLINE_BYTES, auto_compaction._LEAST_FILES
     deletion_vectors._INLINE_BYTES = 0 if plan.vector_files else longest
+    auto_compaction._LEAST_FILES = _FEW_FILES  # type: ignore[misc]  # 50 are never there
     try:
         wrong = made.world.run(made.main)
     finally:
         deletion_vectors._INLINE_BYTES = longest
+        auto_compaction._LEAST_FILES = least  # type: ignore[misc]  # as before
     outcomes: dict[str, int] = {}
     for each in made.said:
         key = each.get("outcome", "read")
         outcomes[key] = outcomes.get(key, 0) + 1
-    return Ran(wrong, made.world.trace, made.world.digest(), outcomes.get("committed", 0), outcomes)
+    trace, commits = made.world.trace, outcomes.get("committed", 0)
+    return Ran(wrong, trace, made.world.digest(), commits, outcomes, made.compacted)
 
 
 def shrunk(plan: Plan, *, seeds: int = 4) -> Plan:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from adelta.changes import tail
 from tests.mutation.simulated import simulated
 from tests.simulation.__main__ import main
 from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import DEEP, cases
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from adelta.kernel.commit import Commit
+    from adelta.table import Table
 
 RUNS = cases(700, 36)  # of 30 commits each: more than 20,000, or 1,100
 BUSY = cases(1000, 10)  # of 60 small commits each, and more: 75,000, or 750
@@ -60,6 +69,30 @@ def test_and_whatever_the_table_writes_beside_its_rows_and_however_late_listings
     assert made.world.run(made.main) == [], made.plan.command()
     for what in ("_change_data/", "_delta_log/_sidecars/"):
         assert any(what in path for path in made.archive.objects), what
+
+
+@pytest.mark.parametrize("gets", ["nothing", "not the last"])
+def test_a_tailer_that_does_not_get_what_is_there_is_found(
+    gets: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def few(table: Table, since: int, *, poll: float) -> AsyncGenerator[Commit, None]:
+        async for commit in tail(table, since, poll=poll):
+            if gets == "nothing" or commit.version > 2:
+                await asyncio.sleep(1e6)
+            yield commit
+
+    plan = Plan(4, writers=1, commits=4, faults=0, crashes=0, keepers=(), tailers=1)
+    assert run(plan).wrong == []
+    monkeypatch.setattr("tests.simulation.run.tail", few)
+    assert any("a tailer waits for version" in each for each in run(plan).wrong)
+
+
+def test_tables_are_compacted_after_commits_though_processes_die_that_did_it() -> None:
+    kinds = ("append", "add_one")
+    plan = Plan(8, 2, 12, crashes=4, keepers=(), kinds=kinds, settings=("compacted",))
+    ran = run(plan)
+    assert ran.wrong == [], plan.command()
+    assert ran.compacted > 1
 
 
 def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_command(

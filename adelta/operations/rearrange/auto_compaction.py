@@ -11,7 +11,7 @@ from adelta.operations.rearrange.bins import FileSizes, by_partition, small_file
 from adelta.operations.rearrange.compaction import plan_compaction
 from adelta.operations.rearrange.cubes import cube_tags
 from adelta.operations.rearrange.run import Plan, Rearrangement
-from adelta.table import known_state
+from adelta.table import known_state, queue_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -31,25 +31,24 @@ _TARGET_SIZE: Final = 128 * 1024 * 1024
 _LEAST_FILES: Final = 50
 _MOST_PARTITIONS: Final = 128
 
-_under_way: set[str] = set()  # ids of tables
-
 
 async def auto_compact(table: Table, tx: TransactionCore) -> None:
     """Compact the partitions that `tx` has added files to, where the table asks for that.
 
     A partition is compacted that has 50 files smaller than half of the target size, which is 128
-    MiB or ``delta.targetFileSize``; 128 partitions at the most. One compaction of a table goes on
-    at a time. It never looks like a failure of the commit: where it fails, a warning is logged.
+    MiB or ``delta.targetFileSize``; 128 partitions at the most. Of those who share the table's
+    queue one compacts at a time. It never looks like a failure of the commit: where it fails, a
+    warning is logged.
     """
     added = tx.added_files
     if tx.version is None or not added or not _is_wanted(tx.configuration):
         return
     if not permits_maintenance(table.store, tx.configuration):
         return
-    name = tx.metadata.id
-    if name in _under_way:
+    queue = queue_of(table)
+    if queue.is_compacting:
         return
-    _under_way.add(name)
+    queue.is_compacting = True
     try:
         state = await known_state(table)
         files = await state.files()
@@ -64,7 +63,7 @@ async def auto_compact(table: Table, tx: TransactionCore) -> None:
             error,
         )
     finally:
-        _under_way.discard(name)
+        queue.is_compacting = False
 
 
 _REQUEST: Final = TransactionRequest(
