@@ -37,7 +37,8 @@ ROWS = [("a", 1, 1), ("a", 2, 0), ("a", 5, 1), ("a", 6, 0)]  # of version 4
 class Story:
     """What the operations have said and left, to be told otherwise."""
 
-    def __init__(self) -> None:
+    def __init__(self, *asked: str) -> None:
+        self.asked = asked
         self.store = MemoryStore()
         self.table = Table(self.store.uri, store=self.store)
         self.said: Said = []
@@ -45,7 +46,8 @@ class Story:
 
     async def make(self) -> None:
         """Do all of it, one after the other."""
-        await create_in(self.table, SCHEMA, {"delta.enableChangeDataFeed": "true"}, ("p",))
+        properties = {"delta.enableChangeDataFeed": "true"} | dict.fromkeys(self.asked, "true")
+        await create_in(self.table, SCHEMA, properties, ("p",))
         for operation in MADE:
             version = await perform(self.table, operation)
             outcome = "nothing" if version is None else "committed"
@@ -58,6 +60,11 @@ class Story:
         """Have somebody say something of the next second."""
         self.said.append({**what, "begun": self.time, "ended": self.time + 0.5})
         self.time += 1
+
+    async def says_and_does(self, operation: Operation) -> None:
+        """Have one more operation done."""
+        version = await perform(self.table, operation)
+        self.says(operation=operation.name, outcome="committed", version=version)
 
     def reads(self, version: int, rows: list[tuple[str, int, int]] | None = None) -> None:
         """Have somebody read a version."""
@@ -190,6 +197,50 @@ async def test_what_is_wrong_is_found(what: str) -> None:
     await change(story)
     found = await violations(Table(story.store.uri, store=story.store), History(story.said))
     assert any(says in each for each in found), found
+
+
+async def _same_id(story: Story) -> None:
+    """Rows of the second commit have the ids of the first one's."""
+    lines = await story.lines(2)
+    next(line for line in lines if "add" in line)["add"]["baseRowId"] = 0
+    await story.write(2, lines)
+
+
+async def _other_id(story: Story) -> None:
+    """The update does not write down which ids its rows have had."""
+    path = next(line["add"]["path"] for line in await story.lines(3) if "add" in line)
+    rows = pq.read_table(io.BytesIO(await story.store.get(path)))
+    sink = io.BytesIO()
+    pq.write_table(rows.select(["id", "value"]), sink)
+    await story.store.put(path, sink.getvalue())
+
+
+async def _id_of_the_dead(story: Story) -> None:
+    """A row gets the id of one that has been deleted."""
+    await story.says_and_does(Operation("o7", "append", "c", ids=[100]))
+    lines = await story.lines(5)
+    next(line for line in lines if "add" in line)["add"]["baseRowId"] = 2
+    await story.write(5, lines)
+
+
+WRONG_IDS = {
+    "two rows have it": (_same_id, "to 2 rows"),
+    "a row has another one": (_other_id, "changes the id of"),
+    "a row has had it": (_id_of_the_dead, "another's"),
+}
+
+
+@pytest.mark.parametrize("what", [None, *WRONG_IDS])
+async def test_an_id_of_a_row_is_found_that_is_not_its_own_for_good(what: str | None) -> None:
+    story = Story("delta.enableRowTracking")
+    await story.make()
+    if what is not None:
+        await WRONG_IDS[what][0](story)
+    found = await violations(Table(story.store.uri, store=story.store), History(story.said))
+    if what is None:
+        assert found == []
+    else:
+        assert any(WRONG_IDS[what][1] in each for each in found), found
 
 
 async def test_a_worker_says_what_an_operation_meant_that_found_nothing_to_do() -> None:

@@ -8,6 +8,7 @@ What is checked of a history of one table:
   that was refused is not there, none is there twice, and none that nobody has begun;
 * one that found nothing to do would change nothing in some version that it may have seen;
 * change files tell of the rows that their commit changes, of each once, and of no others;
+* where rows are tracked each has an id of its own, which it keeps when it is changed or moved;
 * what readers read meanwhile is what the version they name ought to be;
 * who began after another had ended, a write or a read, sees it: a later version for a write, no
   earlier one for a read.
@@ -27,6 +28,7 @@ from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.kernel.transaction.read_set import changing
 from adelta.log.load import load_state
 from tests.support.live_rows import FileKey, LiveRows, Row, digest_of
+from tests.support.row_ids import RowIds
 from tests.support.workload import FEATURES, NOTE, TOGETHER, Model, Operation, digest, rows_of
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Checked", "History", "checked", "cold_state", "read_digest", "violations"]
 
+_IDS_IN = "delta.rowTracking.materializedRowIdColumnName"
 _OF_ROWS = ("DELETE", "MERGE", "UPDATE")
 _SCANNED = 25  # one version in so many is read cold, through a snapshot of its own
 
@@ -105,6 +108,8 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
     model, live, found = Model(), LiveRows(table.store), made.found
     logged: dict[str, int] = {}
     stamped = 0
+    if state.metadata.configuration.get("delta.enableRowTracking") == "true":
+        live.ids, live.ids_in = RowIds(), state.metadata.configuration[_IDS_IN]
     made.digests[0] = model.digest()
     made.states[0] = (frozenset(), None)
     idle = _Idle(history, last)
@@ -132,6 +137,8 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
             found.append(f"version {version} has the in-commit timestamp {stamp}, after {stamped}")
         stamped = stamp or stamped
         await live.apply(version, data)
+        if live.ids is not None:
+            found += live.ids.wrong(version, (operation, *others))
         idle.see(version, model, state.metadata.configuration)
         told = await live.told(data)
         if told is not None and told != _changed(before, model.rows):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from adelta.storage.object_store import ObjectStore
+    from tests.support.row_ids import RowIds
 
 __all__ = ["FileKey", "LiveRows", "Row", "digest_of", "weight", "weights"]
 
@@ -62,6 +63,8 @@ class LiveRows:
     total: int = 0
     files: dict[FileKey, tuple[int, int]] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
+    ids: RowIds | None = None  # of a table that tracks rows
+    ids_in: str = ""  # the column of files that has ids of rows
     _read: dict[str, list[Row]] = field(default_factory=dict)
     _vectors: dict[FileKey, str] = field(default_factory=dict)
 
@@ -101,15 +104,19 @@ class LiveRows:
         self._end(key, version)
         vector = _vector(action)
         rows = await self._rows(action["path"], action["partitionValues"]["p"])
+        ids = [] if self.ids is None else await self._ids(action, len(rows))
         if vector is not None:
             roots = StoreRoots(self.store)
             deleted = await read_deletion_vector(roots, vector, action["path"])
             rows = [row for at, row in enumerate(rows) if at not in deleted]
+            ids = [row_id for at, row_id in enumerate(ids) if at not in deleted]
             if vector.storage_type != "i":
                 self._vectors[key] = decode_path(vector_path(vector))
         added = weights(rows)
         self.total += added
         self.files[key] = (version, added)
+        if self.ids is not None:
+            self.ids.add(key, zip(rows, ids, strict=True))
 
     def _end(self, key: FileKey, version: int) -> None:
         if key not in self.files:
@@ -117,6 +124,8 @@ class LiveRows:
         since, added = self.files.pop(key)
         self.total -= added
         self._note(key, since, version - 1)
+        if self.ids is not None:
+            self.ids.end(key)
 
     def _note(self, key: FileKey, first: int, last: int) -> None:
         self.spans.append((decode_path(key[0]), first, last))
@@ -127,6 +136,14 @@ class LiveRows:
         """Say that this is the last version."""
         for key, (since, _) in self.files.items():
             self._note(key, since, last)
+
+    async def _ids(self, action: Mapping[str, Any], num_rows: int) -> list[int]:
+        """The ids of all rows of a file."""
+        file = pq.ParquetFile(io.BytesIO(await self.store.get(decode_path(action["path"]))))
+        first, own = action["baseRowId"], [None] * num_rows
+        if self.ids_in in file.schema_arrow.names:
+            own = file.read([self.ids_in])[self.ids_in].to_pylist()
+        return [first + at if row_id is None else row_id for at, row_id in enumerate(own)]
 
     async def _rows(self, path: str, p: str) -> list[Row]:
         if path not in self._read:
