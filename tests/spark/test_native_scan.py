@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import shutil
 import tarfile
 import uuid
 from decimal import Decimal
@@ -20,7 +21,7 @@ from pyspark.sql import functions as f
 
 import adelta.spark
 import adelta.sync
-from adelta.errors import ChecksumMismatchError
+from adelta.errors import ChecksumMismatchError, MissingDataFileError
 from adelta.kernel.deletion_vector.blob import encode_bitmap, encode_file
 from adelta.kernel.deletion_vector.descriptor import encode_relative
 from adelta.spark.native.file_plan import FILE_COLUMNS, encode_files
@@ -525,8 +526,17 @@ def test_spark_does_not_write_past_the_log(spark, tmp_path, statement, left):
 def test_a_file_that_is_not_there_is_named(spark, table):
     [file] = Path(table, "part=2").iterdir()
     file.unlink()
-    with pytest.raises(Exception, match=file.name):  # of Spark's own, which has no name in Python
+    with pytest.raises(MissingDataFileError, match=file.name) as missing:
         load(spark, table).collect()
+    assert "load the table again" in str(missing.value)
+    assert missing.value.getCondition() == "DELTA_FILE_NOT_FOUND_DETAILED"
+    other = table + "-plain"  # a table of Spark's own, of which Spark speaks
+    spark.range(1).write.parquet(other)
+    seen = spark.read.parquet(other)
+    shutil.rmtree(other)
+    with pytest.raises(Exception, match="FILE_NOT_EXIST") as foreign:
+        seen.collect()
+    assert not isinstance(foreign.value, MissingDataFileError)
     assert load(spark, table).where("part = 3").count() == 10
 
 

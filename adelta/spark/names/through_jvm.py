@@ -19,6 +19,7 @@ from pyspark.errors.exceptions import captured
 from adelta.spark.errors_in_text import error_in
 from adelta.spark.exceptions import CONFLICTS, DeltaConcurrentModificationException, as_spark_has_it
 from adelta.spark.native.java_exceptions import PACKAGE
+from adelta.spark.native.missing_files import missing_file
 
 if TYPE_CHECKING:
     from adelta.errors import AdeltaError
@@ -83,8 +84,12 @@ def _found(error: Any) -> Exception | None:
             known = None if found is None else as_spark_has_it(found)
             has_class = isinstance(known, PySparkException)
             return known if has_class and not isinstance(known, UnknownException) else None
-        told = error_in(error.getMessage() or "")
+        message = error.getMessage() or ""
+        told = error_in(message)
         if told is not None:
             return told
+        missing = missing_file(message)
+        if missing is not None:
+            return as_spark_has_it(missing)
         error = error.getCause()
     return None

@@ -27,6 +27,7 @@ from adelta.spark.filters import from_json
 from adelta.spark.hadoop_conf import TABLE_SETTINGS
 from adelta.spark.native import jvm
 from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files
+from adelta.spark.native.missing_files import note_root
 from adelta.spark.planning import FilesOnExecutors, planned_from, planning_files_of
 from adelta.spark.types import to_spark_schema
 from adelta.spark.zones import condition_in, moment_in
@@ -108,6 +109,7 @@ def native_frame(
         if (reason := jvm.unusable(spark)) is not None:
             raise _NotNativeError(reason)
         root = _hadoop_root(spark, options)
+        note_root(root)
         return _frame(spark, options, version or OpenVersion(options), root)
     except _NotNativeError as error:
         _log.info("%s is read by adelta's data source: %s", _named(options), error)
