@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from adelta.spark.errors_in_text import recognise_remote_errors
 from adelta.spark.remote_tables import hook_tables, state_of
+from adelta.spark.sql_hook import has_sql_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,30 @@ def hook_writers(
         from adelta.spark.remote_view_targets import hook_views  # which registers sessions
 
         hook_views(remote_formats)
+        _hook_new_sessions()
         hook_tables(remote_formats, lambda df, state: _sessions[df.sparkSession][1](df, state))
+
+
+def _hook_new_sessions() -> None:
+    """Let sessions that are made of one know what it knows, as those of a driver do."""
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    from adelta.spark.session import register  # which imports this module
+
+    session: Any = RemoteSession
+    for name in ("cloneSession", "newSession"):
+        plain = getattr(session, name, None)
+        if plain is None:
+            continue
+
+        @wraps(plain)
+        def made(self: Any, *given: Any, plain: Callable[..., Any] = plain, **named: Any) -> Any:
+            found = plain(self, *given, **named)
+            if self in _sessions:
+                register(found, as_delta="delta" in remote_formats(self), sql=has_sql_hook(self))
+            return found
+
+        setattr(session, name, made)
 
 
 def remote_formats(spark: SparkSession) -> frozenset[str]:

@@ -513,6 +513,18 @@ def step_rows_are_changed_through_views_of_all_of_a_table(spark, path):
     assert ids(table) == [3, 4, 5, 9]
 
 
+def step_sessions_that_are_made_of_one_know_what_it_knows(spark, path):
+    table = written(spark, path)
+    adelta.spark.register(spark, sql=True)
+    try:
+        for other in (spark.newSession(), spark.cloneSession()):
+            other.sql(f"DELETE FROM adelta.`{path}` WHERE id < 2")
+            other.range(9, 10).write.format("adelta").mode("append").save(path)
+    finally:
+        adelta.spark.register(spark)
+    assert ids(table) == [2, 3, 4, 5, 9, 9]
+
+
 def serve(folder: Path) -> None:
     """A server, until its standard input ends; it says on which port."""
     builder = SparkSession.builder.master("local[2]")
