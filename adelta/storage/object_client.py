@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from abc import ABC, abstractmethod
 from dataclasses import field, replace
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -471,6 +473,12 @@ def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
+_HTTP_TIME = re.compile(
+    r"[MTWFS][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):([0-5]\d) GMT", re.ASCII
+)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
 @lru_cache(maxsize=256)
 def http_time_ms(date: str) -> int:
     """A time as HTTP tells it, in milliseconds since the Unix epoch.
@@ -479,6 +487,13 @@ def http_time_ms(date: str) -> int:
         ValueError: it is none.
     """
     try:
+        if usual := _HTTP_TIME.fullmatch(date):
+            day, month, *rest = usual.groups()
+            year, hour, minute, second = map(int, rest)
+            at = datetime(
+                year, _MONTHS.index(month) + 1, int(day), hour, minute, second, tzinfo=UTC
+            )
+            return int(at.timestamp()) * 1000
         return round(parsedate_to_datetime(date).timestamp() * 1000)
     except OverflowError as error:  # of a year that the system does not count
         raise ValueError(str(error)) from error

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adelta.errors import StorageError
-from adelta.storage import s3_xml
+from adelta.storage import azure, s3_xml
 from adelta.storage.s3_xml import list_page
 
 if TYPE_CHECKING:
@@ -148,3 +148,64 @@ def test_keys_come_without_their_escapes(keys: list[str]) -> None:
         for key in keys
     ]
     assert [found.path for found in read(document(*written)).objects] == [key[2:] for key in keys]
+
+
+PROPERTIES = (
+    "<Creation-Time>Fri, 27 Nov 2026 01:02:02 GMT</Creation-Time>"
+    "<Last-Modified>Fri, 27 Nov 2026 01:02:03 GMT</Last-Modified><Etag>0x8D</Etag>"
+    "<Content-Length>12</Content-Length><Content-Type>application/x</Content-Type>"
+    "<Content-Encoding /><Content-MD5>ab/cd==</Content-MD5><AccessTier>Hot</AccessTier>"
+)
+
+
+def blobs(*blobs: str, more: str = "") -> bytes:
+    return (
+        '<?xml version="1.0" encoding="utf-8"?><EnumerationResults ContainerName="c">'
+        f"<Prefix>t/</Prefix><Blobs>{''.join(blobs)}</Blobs>{more}</EnumerationResults>"
+    ).encode()
+
+
+def blob(name: str, properties: str = PROPERTIES, more: str = "<OrMetadata />") -> str:
+    return f"<Blob>{name}<Properties>{properties}</Properties>{more}</Blob>"
+
+
+NAME = "<Name>t/a</Name>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        blobs(blob(NAME), blob("<Name>t/b=1/c</Name>"), more="<NextMarker>2!x</NextMarker>"),
+        blobs(blob(NAME), "<BlobPrefix><Name>t/d/</Name></BlobPrefix>", more="<NextMarker />"),
+        blobs(blob('<Name Encoded="true">t%2F%EF%BF%BE</Name>')),
+        blobs(blob(NAME, PROPERTIES + "<ResourceType>directory</ResourceType>")),
+        blobs(blob(NAME, more="<Metadata><Etag>other</Etag><Name>t/x</Name></Metadata>")),
+        blobs(blob(NAME, PROPERTIES.replace("application/x", "a &amp; b"))),
+        blobs(blob(NAME, PROPERTIES.replace("application/x", "caf\u00e9"))),
+        blobs(blob(NAME, PROPERTIES.replace("application/x", "<![CDATA[<Etag>9</Etag>]]>"))),
+        blobs(blob(NAME, PROPERTIES + "<!-- <Etag>9</Etag> -->")),
+        blobs(),
+    ],
+)
+def test_a_listing_of_blobs_is_the_same_without_what_nobody_reads(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = azure._read_page(body, "a listing", 2, "t/", "")
+    monkeypatch.setattr(azure, "_without_the_rest", lambda body: body)
+    assert found == azure._read_page(body, "a listing", 2, "t/", "")
+
+
+def test_of_a_usual_blob_little_is_left_to_the_parser() -> None:
+    usual = blobs(*(blob(f"<Name>t/{number}</Name>") for number in range(50)))
+    left = azure._without_the_rest(usual)
+    assert left.count(b"<") < usual.count(b"<") * 0.7
+    assert b"Content-MD5" not in left
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["<Etag>0x8D</Tag>", "<Content-Type>&none;</Content-Type>", "<AccessTier>Hot</Access-Tier>"],
+)
+def test_a_listing_of_blobs_that_is_broken_is_refused(broken: str) -> None:
+    with pytest.raises(StorageError, match="no listing of blobs"):
+        azure._read_page(blobs(blob(NAME, PROPERTIES + broken)), "a listing", 2, "t/", "")
