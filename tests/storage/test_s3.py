@@ -29,7 +29,7 @@ from tests.storage.request_counts import RequestCounts
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.s3_server import S3Location
+    from tests.support.s3_server import S3Location, S3Server
 
 
 def store_at(location: S3Location, **options: str) -> S3Store:
@@ -472,3 +472,22 @@ async def test_a_second_loop_beside_the_first_is_refused(store: S3Store) -> None
     await store.put("x", b"1")
     with pytest.raises(InvalidUseError, match="open the table again"):
         await asyncio.to_thread(asyncio.run, store.get("x"))
+
+
+async def test_a_bucket_of_a_tenant_is_addressed_as_ceph_has_it(s3_server: S3Server) -> None:
+    s3_server.skip_moto("has no tenants")
+    server = await asyncio.to_thread(s3_server.of_tenant, "acme")
+    await asyncio.to_thread(server.make_bucket, "shared-name")
+    named, own = (
+        S3Store.from_options(bucket, "t", server.storage_options)
+        for bucket in ("acme:shared-name", "shared-name")
+    )
+    await named.put_if_absent("é/1", b"of a tenant")
+    assert await own.get("é/1") == b"of a tenant"
+    assert await paths_of(named, "é/") == ["é/1"]
+    await asyncio.to_thread(s3_server.make_bucket, "shared-name")
+    other = S3Store.from_options("shared-name", "t", s3_server.storage_options)
+    with pytest.raises(ObjectNotFoundError):
+        await other.get("é/1")
+    for store in (named, own, other):
+        await store.aclose()

@@ -23,7 +23,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,6 +109,7 @@ class S3Server:
     access_key: str = "test"
     secret_key: str = field(default="testtest", repr=False)
     region: str = "us-east-1"
+    conf: Path | None = None  # of Ceph
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -120,6 +121,19 @@ class S3Server:
             "aws_region": self.region,
             "aws_allow_http": "true",
         }
+
+    def of_tenant(self, name: str) -> S3Server:
+        """The server, which is Ceph, as a user of that tenant has it, which is made."""
+        keys = f"--access-key={name}", f"--secret-key={self.secret_key}"
+        command = ["radosgw-admin", "user", "create", f"--tenant={name}", f"--uid={name}", *keys]
+        subprocess.run(
+            [*command, f"--display-name={name}"],
+            env={**os.environ, "CEPH_CONF": str(self.conf)},
+            check=True,
+            capture_output=True,
+            timeout=300,
+        )
+        return replace(self, access_key=name)
 
     def make_bucket(self, name: str) -> None:
         """Make the bucket, unless it is there already."""
@@ -223,7 +237,7 @@ def _ceph() -> Iterator[S3Server]:
         run("ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", osd)
         run("ceph-osd", "-i", "0")
         _wait_until(lambda: json.loads(run("ceph", "osd", "stat", "-f", "json"))["num_up_osds"])
-        server = S3Server("ceph", f"http://127.0.0.1:{port}")
+        server = S3Server("ceph", f"http://127.0.0.1:{port}", conf=conf)
         keys = (f"--access-key={server.access_key}", f"--secret-key={server.secret_key}")
         run("radosgw-admin", "user", "create", "--uid=test", "--display-name=test", *keys)
         run(
