@@ -46,6 +46,7 @@ __all__ = [
     "known_as_of",
     "no_columns",
     "raises_as_spark",
+    "refused",
     "with_condition",
 ]
 
@@ -255,6 +256,14 @@ def with_condition(error: e.AdeltaError, condition: str) -> e.AdeltaError:
 def condition_of(error: e.AdeltaError) -> str | None:
     """The condition that an error was given of its own."""
     return vars(error).get(_CONDITION)
+
+
+def refused(text: str, condition: str) -> e.AdeltaError:
+    """The error of options that do not go together, which says its condition in its text.
+
+    Where a Python worker of Spark's raises it, nothing but the text comes to the driver.
+    """
+    return as_spark_has_it(with_condition(e.InvalidOptionError(text), condition))
 
 
 def no_columns(location: str) -> e.SchemaMismatchError:

@@ -159,7 +159,11 @@ class ReadOptions:
         """
         given, storage = _sort(options, READ_OPTIONS)
         if "versionasof" in given and "timestampasof" in given:
-            raise InvalidOptionError("give versionAsOf or timestampAsOf, not both")
+            from adelta.spark.exceptions import refused
+
+            raise refused(
+                "give versionAsOf or timestampAsOf, not both", "DELTA_ONEOF_IN_TIMETRAVEL"
+            )
         columns = column_names(given)
         changes = ChangeRange.parse(given)
         if changes is not None and given.keys() & _OF_VERSIONS:
@@ -242,7 +246,12 @@ class WriteOptions:
         properties = parse_properties(given.get("tableproperties", "{}")) | properties
         app_id, version = given.get("txnappid"), given.get("txnversion")
         if (app_id is None) != (version is None):
-            raise InvalidOptionError("txnAppId and txnVersion belong together: give both or none")
+            from adelta.spark.exceptions import refused
+
+            raise refused(
+                "txnAppId and txnVersion belong together: give both or none",
+                "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS.MISSING_DATAFRAME_WRITE_OPTIONS",
+            )
         number = _integer("txnVersion", version, least=0)
         zone = given.get("timezone", "UTC")
         return cls(

@@ -191,7 +191,12 @@ def _accepted(name: str, text: str | None) -> str | None:
 def _start(given: Mapping[str, str]) -> int | Literal["latest"] | datetime | None:
     version, time = (given.get(name.lower()) for name in _STARTS)
     if version is not None and time is not None:
-        raise InvalidOptionError("give startingVersion or startingTimestamp, not both")
+        from adelta.spark.exceptions import refused
+
+        raise refused(
+            "give startingVersion or startingTimestamp, not both",
+            "DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET",
+        )
     if time is not None:
         return from_ms(parse_timestamp(moment_in(time, given.get("timezone", "UTC"))))
     if version is None or version == "latest":

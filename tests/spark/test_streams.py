@@ -261,7 +261,10 @@ def test_micro_batches_of_foreach_batch_are_done_once(spark, path, to):
         ({"maxFilesPerTrigger": "0"}, "above 0"),
         ({"maxBytesPerTrigger": "ten"}, "size such as '10g'"),
         ({"excludeRegex": "("}, "no regular expression"),
-        ({"startingVersion": "1", "startingTimestamp": "2024-01-01"}, "not both"),
+        (
+            {"startingVersion": "1", "startingTimestamp": "2024-01-01"},
+            r"^\[DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET\] .* not both",
+        ),
         ({"startingVersion": "newest"}, "'latest'"),
         ({"versionAsOf": "1"}, "not for streams"),
         ({"endingVersion": "1"}, "not for streams"),
