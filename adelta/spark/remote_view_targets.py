@@ -15,6 +15,7 @@ from pyspark.sql.utils import is_remote
 from adelta._chance import new_uuid
 from adelta.errors import TableNotFoundError
 from adelta.spark.exceptions import with_condition
+from adelta.spark.hadoop_conf import prefixed, storage_of_session
 from adelta.spark.identifiers import quoted
 from adelta.spark.options import absolute_uri
 from adelta.spark.sql_hook import plain_sql
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["hook_views", "table_to_change"]
 
 _TRAVELS = ("versionasof", "timestampasof")
-_OF_THE_SESSION = ("path", "timezone", "distributedplanningfiles")
+_OF_THE_SESSION = ("path", "timezone", "distributedplanningfiles", "sessionstorage")
 _VERBS: dict[type[Any], str] = {
     Delete: "DELETE",
     Insert: "INSERT",
@@ -105,8 +106,14 @@ def _source(frame: Any) -> Any:
 
 
 def _options(frame: Any) -> dict[str, str]:
-    """What the rows were loaded with; nothing where that is a part, or a way of its own."""
+    """What the rows were loaded with; nothing where that is a part, or a way of its own.
+
+    What the session says of stores, with which the table is changed, too, is no way of its own.
+    """
     given = {key.lower(): value for key, value in _source(frame)._options.items()}
+    storage = prefixed(storage_of_session(frame.sparkSession, given.get("path", "")))
+    of_session = {key.lower(): value for key, value in storage.items()}
+    given = {key: value for key, value in given.items() if of_session.get(key) != value}
     known = {*_OF_THE_SESSION, *_TRAVELS}
     return given if given.keys() <= known else {}
 
