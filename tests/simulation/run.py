@@ -294,14 +294,14 @@ class _Run:
 
         A request of six fails else: one who asks for many commits at once would get none.
         """
-        self.weather = CALM
-        for station in self.stations:
-            station.weather = CALM
         last = max((each["version"] for each in self.said if _acknowledged(each)), default=0)
         for _ in range(_FOLLOWED):
             behind = [each for each in self.tailers if each.since is None or each.since <= last]
             if not behind:
                 return
+            self.weather = CALM
+            for station in self.stations:
+                station.weather = CALM
             await asyncio.sleep(1.0)
         self.unexpected += [
             f"a tailer waits for version {each.since}, though {last} is there" for each in behind
