@@ -70,11 +70,8 @@ def limits_of(node: Node, statistics: Iterable[Statistic]) -> tuple[Limit, ...]:
     least maximum.
     """
     known = {s.path: s for s in statistics if has_patterns(s.type)}
-    return tuple(
-        Limit(known[path], least, value)
-        for (path, least), value in _limits(node, known).items()
-        if _is_finite(value)
-    )
+    found = _limits(node, known)
+    return tuple(Limit(known[path], least, value) for (path, least), value in found.items())
 
 
 def _limits(node: Node, known: Mapping[tuple[str, ...], Statistic]) -> _Limits:
@@ -95,9 +92,9 @@ def _limits(node: Node, known: Mapping[tuple[str, ...], Statistic]) -> _Limits:
 
 
 def _of_comparison(low: Node, high: Node, known: Mapping[tuple[str, ...], Statistic]) -> _Limits:
-    if isinstance(high, Literal) and (path := _path(low)) in known and high.value is not None:
+    if isinstance(high, Literal) and (path := _path(low)) in known and _limits_any(high.value):
         return {(path, False): high.value}
-    if isinstance(low, Literal) and (path := _path(high)) in known and low.value is not None:
+    if isinstance(low, Literal) and (path := _path(high)) in known and _limits_any(low.value):
         return {(path, True): low.value}
     return {}
 
@@ -114,8 +111,11 @@ def _farthest(least: bool, values: Sequence[Any]) -> Any:
     return min(values) if least else max(values)
 
 
-def _is_finite(value: Any) -> bool:
-    return not isinstance(value, float | Decimal) or math.isfinite(value)
+def _limits_any(value: Any) -> bool:
+    """Whether values can be beyond it, and it can be compared with others: no NULL, and no NaN."""
+    if isinstance(value, float | Decimal):
+        return math.isfinite(value)
+    return value is not None
 
 
 # ------------------------------------------------------------------------------------- the texts

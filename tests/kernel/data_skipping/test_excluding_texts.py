@@ -20,6 +20,7 @@ SCHEMA = t.StructType(
         t.StructField("a b.c", t.INTEGER),
         t.StructField("s", t.StructType((t.StructField("x", t.LONG), t.StructField("y", t.LONG)))),
         t.StructField("name", t.STRING),
+        t.StructField("x", t.DOUBLE),
     )
 )
 COUNT = 2_000
@@ -148,3 +149,12 @@ def test_bytes_that_are_no_utf_8_are_left_to_be_parsed():
     body = b'{"numRecords":1,"minValues":{"id":1,"name":"\xff"},"maxValues":{"id":1,"name":"x"}}'
     bad = pa.array([body] * COUNT).view(pa.string())
     assert may_match_by_text(bad, skipping("id = 17015").limits) is None
+
+
+@pytest.mark.parametrize("no_bound", ["NaN", "Infinity"])
+def test_what_no_number_is_beyond_is_no_limit_beside_others(no_bound: str) -> None:
+    texts = [f'{{"minValues":{{"x":{n}.5}},"maxValues":{{"x":{n}.5}}}}' for n in range(COUNT)]
+    everything = f"x <= CAST('{no_bound}' AS DOUBLE)"
+    assert len(kept(texts, f"x <= 5.0 OR {everything}")) == COUNT
+    assert len(kept(texts, f"{everything} OR x <= 5.0")) == COUNT
+    assert kept(texts, f"x <= 5.0 AND {everything}") == [0, 1, 2, 3, 4]
