@@ -12,6 +12,7 @@ from adelta.errors import (
     InvalidTableError,
     MissingCommitError,
     ObjectNotFoundError,
+    StorageError,
     TableNotFoundError,
     VersionNotFoundError,
 )
@@ -29,6 +30,7 @@ __all__ = ["is_in_log", "later_state", "refresh_state"]
 
 _MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
 _AT_ONCE = 16
+_LOOKS = 3  # at a commit that is listed and cannot be read
 _BY_NAME = 2  # commits asked for by name: one more than there mostly is
 
 
@@ -110,16 +112,24 @@ async def is_in_log(state: LogState) -> bool:
     That takes one small request, and more only where the commit has been cleaned up.
 
     Raises:
-        StorageError: the store refused or failed.
+        StorageError: the store refused or failed, or denies or garbles a commit that it lists.
     """
     if await state.look_again():
         return True
     asked_at = monotonic()
     try:
-        files = await list_log(state.store, state.version)
-        kinds = ((f.version, f.kind) for f in files)
-        if (state.version, LogFileKind.COMMIT) in kinds:
-            return await state.mark.may_stand_among(files, state.store)  # it is read once more
+        for _ in range(_LOOKS):
+            files = await list_log(state.store, state.version)
+            kinds = ((f.version, f.kind) for f in files)
+            if (state.version, LogFileKind.COMMIT) not in kinds:
+                break
+            with suppress(ObjectNotFoundError, InvalidTableError):  # cleaned up since, or a fault
+                return await state.mark.may_stand_among(files, state.store)
+        else:
+            raise StorageError(
+                f"{state.store.uri}: the store lists the commit of version {state.version}, and "
+                "answers as if it were not there, or with something else; look at the store"
+            )
         again = await load_state(state.store, version=state.version)
     except (InvalidTableError, TableNotFoundError, VersionNotFoundError):
         return False

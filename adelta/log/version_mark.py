@@ -70,15 +70,19 @@ class VersionMark:
             StorageError: the store refused or failed.
         """
         try:
-            if self.info is None:
-                meta = await store.head(self.path)
-                return self._describes(meta.size, meta.last_modified_ms)
-            info = await read_commit_info(store, self.version)
+            if self.info is not None:
+                return await self._tells(self.info, store)
+            meta = await store.head(self.path)
+            return self._describes(meta.size, meta.last_modified_ms)
         except (ObjectNotFoundError, InvalidTableError):
             return False
-        if self.info.txn_id is not None:
-            return info.txn_id == self.info.txn_id
-        return info == self.info
+
+    async def _tells(self, known: CommitInfo, store: ObjectStore) -> bool:
+        """Whether the commit of the version says of itself what is known."""
+        info = await read_commit_info(store, self.version)
+        if known.txn_id is not None:
+            return info.txn_id == known.txn_id
+        return info == known
 
     async def stands_among(self, files: Iterable[LogPath], store: ObjectStore) -> bool:
         """Whether what is marked is certainly still there, by a listing of its version.
@@ -101,13 +105,15 @@ class VersionMark:
         """Whether a commit of the version that is there may be the marked one: nothing denies it.
 
         Of one that bears no provenance its size alone can deny that, and not the time, which a
-        copy changes.
+        copy changes. Only what another commit says denies it, and no want of an answer.
 
         Raises:
+            ObjectNotFoundError: the store says that it is not there, against the listing.
+            InvalidTableError: it cannot be read.
             StorageError: the store refused or failed.
         """
         if self.info is not None:
-            return await self.stands(store)
+            return await self._tells(self.info, store)
         file = next((file for file in files if file.path == commit_path(self.version)), None)
         return file is not None and self.size in (None, file.size)
 

@@ -86,7 +86,10 @@ async def soak(minutes: float, commits: int, server: S3Server, folder: str) -> S
     """Let the process work for so long."""
     chance = random.Random(16)
     left_out = UNCHECKED.get(server.kind, set())
-    weather = Weather([each for name, each in NETWORK_FAULTS.items() if name not in left_out])
+    faults = [
+        each for name, each in NETWORK_FAULTS.items() if name not in left_out and not each.ages
+    ]
+    weather = Weather(faults)
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(FaultyProxy(server.endpoint))
         proxy.choose = lambda method, target: (

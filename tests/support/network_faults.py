@@ -33,13 +33,15 @@ _CONTENT_RANGE = re.compile(rb"(?i)(content-range: *bytes )(\d+)-(\d+)")
 class NetworkFault:
     """One kind of fault: what it does to the requests that it `meets`, a `share` of them.
 
-    It goes on with each request for what an answer of its own has named: `follows` knows it.
+    It goes on with each request for what an answer of its own has named: `follows` knows it. One
+    that `ages` may have a reader take an older version for the newest, which no client can notice.
     """
 
     act: Act
     meets: Callable[[str, str], bool] = lambda _method, _target: True
     share: float = 0.12
     follows: str = ""
+    ages: bool = False
 
 
 @dataclass
@@ -82,7 +84,19 @@ def _is_put(method: str, _target: str) -> bool:
 
 def is_commit(method: str, target: str) -> bool:
     """Whether the request puts a commit into a log."""
-    return method == "PUT" and re.search(r"/_delta_log/\d{20}\.json", target) is not None
+    return method == "PUT" and _names_commit(target)
+
+
+def _names_commit(target: str) -> bool:
+    return re.search(r"/_delta_log/\d{20}\.json", target) is not None
+
+
+def _gets_commit(method: str, target: str) -> bool:
+    return _is_get(method, target) and _names_commit(target)
+
+
+def _gets_other(method: str, target: str) -> bool:
+    return _is_get(method, target) and not _names_commit(target)
 
 
 # ------------------------------------------------------------------------------- the connection
@@ -359,7 +373,10 @@ NETWORK_FAULTS: Mapping[str, NetworkFault] = {
     "429": NetworkFault(_answers(429, "TooManyRequests")),
     "408 in disguise": NetworkFault(_answers(400, "RequestTimeout")),
     "clock skew": NetworkFault(_answers(403, "RequestTimeTooSkewed"), share=0.05),
-    "404 of what is there": NetworkFault(_answers(404, "NoSuchKey"), _is_get, share=0.05),
+    "404 of what is there": NetworkFault(_answers(404, "NoSuchKey"), _gets_other, share=0.05),
+    "404 of a commit that is there": NetworkFault(
+        _answers(404, "NoSuchKey"), _gets_commit, share=0.1, ages=True
+    ),
     "412 to a put that won": NetworkFault(
         _answers(412, "PreconditionFailed", applied=True), is_commit, share=0.5
     ),

@@ -15,6 +15,7 @@ from adelta.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     InvalidTableError,
+    ObjectNotFoundError,
     SchemaMismatchError,
     TableNotFoundError,
     ThrottledError,
@@ -291,6 +292,44 @@ async def test_one_answer_without_a_body_takes_no_commit_back() -> None:
         await write_table(table, rows(number))
     store.empty[commit_path(2)] = 1
     assert (await write_table(table, rows(3))).version == 3
+
+
+class Denies(WrappedStore):
+    """Where requests for one commit, which listings show, are told that it is not there."""
+
+    denied: str = ""
+    left = 0
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if request.kind == "get" and request.path == self.denied and self.left:
+            self.left -= 1
+            raise ObjectNotFoundError(request.path)
+        return await run()
+
+
+@pytest.mark.parametrize("times", [1, 3, 4])
+async def test_a_base_that_is_listed_and_denied_takes_no_commit_back(times: int) -> None:
+    """Others may have read the commit by then."""
+    inner = space()
+    store = Denies(inner)
+    table = Table(inner.uri, store=store)
+    for number in range(3):
+        await write_table(table, rows(number))
+    store.denied, store.left = commit_path(2), times
+    assert (await write_table(table, rows(3))).version == 3
+    assert not store.left
+
+
+async def test_where_the_base_is_listed_and_always_denied_the_outcome_is_unknown() -> None:
+    inner = space()
+    store = Denies(inner)
+    table = Table(inner.uri, store=store)
+    for number in range(3):
+        await write_table(table, rows(number))
+    store.denied, store.left = commit_path(2), 99
+    with pytest.raises(CommitOutcomeUnknownError, match="lists the commit of version 2"):
+        await write_table(table, rows(3))
+    assert await versions(inner) == [0, 1, 2, 3]
 
 
 async def test_a_commit_that_cannot_be_told_to_be_ours_is_not_taken_back() -> None:
