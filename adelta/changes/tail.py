@@ -13,23 +13,27 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+import anyio
+
 from adelta._arguments import checked
 from adelta._streams import stream
 from adelta.changes.announced import next_commits
 from adelta.changes.missing import find_late_commit
 from adelta.changes.same_table import check_position
 from adelta.errors import (
+    AdeltaError,
     ChangesNotAvailableError,
     InvalidOptionError,
     InvalidTableError,
     ObjectNotFoundError,
+    StorageError,
     TableNotFoundError,
     VersionNotFoundError,
 )
 from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.kernel.position import Position
 from adelta.log.commit_provenance import read_commit_info
-from adelta.log.commit_reader import decode_listed
+from adelta.log.commit_reader import decode_sound
 from adelta.log.listing import find_commit, list_log
 from adelta.log.version_mark import VersionMark
 from adelta.table import latest_state, opened
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["tail"]
 
 _AT_ONCE = 64  # commits fetched together when far behind
+_DENIALS = 5  # of a commit that is there
+_PAUSE = 0.05  # seconds, and so many more after each of them
 
 
 @checked
@@ -60,8 +66,9 @@ async def tail(
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for
     only what is committed from now on. `poll` is the longest pause between two looks, in seconds;
     of a table whose commit owner announces commits, they come as soon as they are announced.
-    A commit that is there and that a listing leaves out is waited for. The commits' positions say
-    which table they are of: one that was made anew is not read on from there.
+    A commit that is there and that a listing leaves out is waited for; where one cannot be read,
+    those before it come first, and the error then. The commits' positions say which table they are
+    of: one that was made anew is not read on from there.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -70,6 +77,7 @@ async def tail(
             one can be started from; or the table was dropped, or made anew, also before.
         MissingCommitError: the next commit is not there, and commits before and after it are.
         InvalidTableError: a commit is damaged.
+        StorageError: the store refused or failed.
     """
     if poll <= 0:
         raise InvalidOptionError(f"poll is the longest pause in seconds; {poll} is none")
@@ -101,6 +109,7 @@ async def _start(table: Table, since: int | Position | str) -> tuple[int, str | 
 async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commit, None]:
     store, version, pause = table.store, start, poll / 10
     in_reach = late = owner_known = False
+    denied = 0  # times that the next commit was there and could not be had
     last = await _mark_before(store, start)
     announced: Sequence[LogPath] = ()
     while True:
@@ -112,7 +121,7 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
         commits, by_owner = _unbroken(files, version), bool(announced)
         announced = ()
         if not commits:
-            if not owner_known:  # whoever decides on commits may tell of more
+            if not owner_known and not late:  # whoever decides on commits may tell of more
                 owner_known = True
                 if await _shows_more(table, version):
                     continue
@@ -122,21 +131,40 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
         in_reach, late = True, False
         for at in range(0, len(commits), _AT_ONCE):
             wanted = commits[at : at + _AT_ONCE]
-            there = await _read(store, wanted)
+            there, failure = await _read(store, wanted)
             for commit in there:
                 owner_known = owner_known and commit.metadata is None
                 yield commit
+            if failure is not None:
+                raise failure
             version += len(there)
             last = _mark(wanted, there) or last
+            denied = 0 if there else denied + 1
             if len(there) < len(wanted):
                 late = True
                 break
+        if denied:
+            await _stay_patient(store, version, denied)
         if commits:
             pause = poll / 10
         if not commits or (by_owner and not late):
             announced = await next_commits(store, version, pause)
         if not commits:
             pause = min(poll, pause * 2)
+
+
+async def _stay_patient(store: ObjectStore, version: int, denied: int) -> None:
+    """Wait before a commit is asked for again that the store has shown and denied.
+
+    Raises:
+        ObjectNotFoundError: it has done so too often.
+    """
+    if denied >= _DENIALS:
+        raise ObjectNotFoundError(
+            f"{store.uri}: the store shows the commit of version {version}, and answers {denied} "
+            "times that it is not there; look at the store, and go on from that version"
+        )
+    await anyio.sleep(_PAUSE * denied)
 
 
 async def _shows_more(table: Table, version: int) -> bool:
@@ -216,18 +244,33 @@ async def _is_known(table: Table, version: int) -> bool:
     return version <= latest
 
 
-async def _read(store: ObjectStore, commits: Sequence[LogPath]) -> list[Commit]:
-    """The commits, up to the first one that is gone: that one is then looked for anew."""
+async def _read(
+    store: ObjectStore, files: Sequence[LogPath]
+) -> tuple[list[Commit], AdeltaError | None]:
+    """The commits, up to the first one that cannot be read; and why that is.
+
+    There is no reason where that one is gone: it is then looked for anew.
+    """
+    failure: AdeltaError | None = None
     try:
-        data = await store.get_many([commit.path for commit in commits])
-    except ObjectNotFoundError:
-        data = await _read_as_far_as_there(store, commits)
-    return await decode_listed(commits, data)
+        data = await store.get_many([file.path for file in files])
+    except StorageError as error:
+        if len(files) == 1 and not isinstance(error, ObjectNotFoundError):
+            return [], error
+        data, failure = await _read_as_far_as_possible(store, files)
+    commits, damage = await decode_sound(files, data)
+    return commits, damage or failure
 
 
-async def _read_as_far_as_there(store: ObjectStore, commits: Sequence[LogPath]) -> list[bytes]:
+async def _read_as_far_as_possible(
+    store: ObjectStore, files: Sequence[LogPath]
+) -> tuple[list[bytes], StorageError | None]:
     data: list[bytes] = []
-    with suppress(ObjectNotFoundError):
-        for commit in commits:
-            data.append(await store.get(commit.path))  # noqa: PERF401  # what came before is kept
-    return data
+    for file in files:
+        try:
+            data.append(await store.get(file.path))
+        except ObjectNotFoundError:
+            break
+        except StorageError as error:
+            return data, error
+    return data, None

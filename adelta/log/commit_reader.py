@@ -27,6 +27,7 @@ __all__ = [
     "check_log_files",
     "decode_held",
     "decode_listed",
+    "decode_sound",
     "read_action_batches",
     "read_commit",
     "read_commits",
@@ -120,11 +121,26 @@ async def decode_listed(files: Sequence[LogPath], bodies: Sequence[bytes]) -> li
     Raises:
         InvalidTableError: a file is damaged.
     """
+    commits, damage = await decode_sound(files, bodies)
+    if damage is not None:
+        raise damage
+    return commits
 
-    def decode() -> list[Commit]:
-        pairs = list(zip(files, bodies, strict=False))
-        check_lengths(pairs)
-        return [decode_commit(f.version, body, f.last_modified_ms or None) for f, body in pairs]
+
+async def decode_sound(
+    files: Sequence[LogPath], bodies: Sequence[bytes]
+) -> tuple[list[Commit], InvalidTableError | None]:
+    """As `decode_listed`, before the first file that is damaged; and what is wrong with that."""
+
+    def decode() -> tuple[list[Commit], InvalidTableError | None]:
+        commits = []
+        for file, body in zip(files, bodies, strict=False):
+            try:
+                check_lengths([(file, body)])
+                commits.append(decode_commit(file.version, body, file.last_modified_ms or None))
+            except InvalidTableError as damage:
+                return commits, damage
+        return commits, None
 
     return await in_thread(decode)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import pyarrow as pa
@@ -17,6 +17,8 @@ from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,
     MissingCommitError,
+    ObjectNotFoundError,
+    StorageError,
     TableNotFoundError,
     VersionNotFoundError,
 )
@@ -32,9 +34,12 @@ from tests.support.stores import CountingStore, OverlookingStore, WrappedStore
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from adelta.storage.object_store import ObjectStore
+    from tests.support.stores import Request
+
+R = TypeVar("R")
 
 
 class CleanedUpStore(WrappedStore):
@@ -312,6 +317,86 @@ async def test_a_damaged_commit_is_named(store: CountingStore, table: Table) -> 
     await store.put(commit_path(1), b'{"add":')
     with pytest.raises(InvalidTableError, match="version 1"):
         await take(table, 2)
+
+
+class Failing(WrappedStore):
+    """Where some commits cannot be read, a number of times each, for a reason of its own."""
+
+    def __init__(self, inner: ObjectStore, why: Exception, times: dict[int, int]) -> None:
+        super().__init__(inner)
+        self.why = why
+        self.times = {commit_path(version): left for version, left in times.items()}
+        self.asked = 0
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if request.kind == "get" and self.times.get(request.path, 0):
+            self.times[request.path] -= 1
+            self.asked += 1
+            raise self.why
+        return await run()
+
+
+async def followed(table: Table, count: int, since: int = 0) -> tuple[list[int], int]:
+    """So many versions by whoever goes on behind the last one after an error; and those errors."""
+    versions: list[int] = []
+    errors = 0
+    with anyio.fail_after(60):
+        while len(versions) < count:
+            next_one = versions[-1] + 1 if versions else since
+            try:
+                async with aclosing(tail(table, next_one, poll=0.02)) as commits:  # type: ignore[type-var]
+                    while len(versions) < count:
+                        versions.append((await anext(commits)).version)
+            except StorageError:
+                errors += 1
+    return versions, errors
+
+
+async def test_commits_before_one_that_cannot_be_read_come_before_the_error() -> None:
+    store = Failing(MemoryStore(), StorageError("not now"), {5: 3, 9: 1})
+    table = Table("memory://failing", store=store)
+    await write(store, *range(12))
+    seen: list[int] = []
+    async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+        seen += [(await anext(commits)).version for _ in range(5)]
+        with pytest.raises(StorageError, match="not now"):
+            await anext(commits)
+    assert seen == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_whoever_goes_on_after_such_an_error_gets_each_commit_once(times: int) -> None:
+    failing = dict.fromkeys(range(0, 150, 7), times)
+    store = Failing(MemoryStore(), StorageError("not now"), failing)
+    table = Table("memory://failing", store=store)
+    await write(store, *range(150))
+    versions, errors = await followed(table, 150)
+    assert versions == list(range(150))
+    assert errors <= sum(failing.values()) // 2, "each is asked for again at once"
+
+
+async def test_commits_before_a_damaged_one_come_before_it_is_named(
+    store: CountingStore, table: Table
+) -> None:
+    await write(store, *range(5))
+    await store.put(commit_path(3), b'{"add":')
+    assert await take(table, 3) == [0, 1, 2]
+    with pytest.raises(InvalidTableError, match="version 3"):
+        await take(table, 4)
+
+
+async def test_a_commit_that_is_shown_and_denied_is_asked_for_again_but_not_for_ever() -> None:
+    denied = ObjectNotFoundError("no such key")
+    table = Table("memory://lying", store=Failing(MemoryStore(), denied, {2: 3}))
+    await write(table.store, *range(4))
+    assert await take(table, 4) == [0, 1, 2, 3]
+    store = Failing(MemoryStore(), denied, {2: 10_000})
+    table = Table("memory://lying", store=store)
+    await write(store, *range(4))
+    assert await take(table, 2) == [0, 1]
+    with pytest.raises(ObjectNotFoundError, match="shows the commit of version 2, and answers"):
+        await take(table, 3)
+    assert store.asked < 20
 
 
 async def test_no_table_is_an_error_at_once(table: Table) -> None:

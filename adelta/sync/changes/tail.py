@@ -34,8 +34,9 @@ def tail(
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for
     only what is committed from now on. `poll` is the longest pause between two looks, in seconds;
     of a table whose commit owner announces commits, they come as soon as they are announced.
-    A commit that is there and that a listing leaves out is waited for. The commits' positions say
-    which table they are of: one that was made anew is not read on from there.
+    A commit that is there and that a listing leaves out is waited for; where one cannot be read,
+    those before it come first, and the error then. The commits' positions say which table they are
+    of: one that was made anew is not read on from there.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -44,6 +45,7 @@ def tail(
             one can be started from; or the table was dropped, or made anew, also before.
         MissingCommitError: the next commit is not there, and commits before and after it are.
         InvalidTableError: a commit is damaged.
+        StorageError: the store refused or failed.
     """
     return iterate(
         (table,), _tail, unwrap(table), since, poll=poll, storage_options=storage_options
