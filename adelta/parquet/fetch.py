@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FetchedColumns", "ObjectBytes", "Pieces"]
 
 _JOINED = 4 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
+_LAID_OUT = 512 * 1024  # bytes of a file that take less time to copy than Arrow's calls of Python
 
 Pieces: TypeAlias = tuple[tuple[int, memoryview], ...]  # bytes of an object, and where they start
 
@@ -195,6 +196,9 @@ class ObjectBytes:
             if len(fetched.pieces) == 1 and fetched.pieces[0][0] == 0:  # as if it ended there
                 yield pa.BufferReader(fetched.pieces[0][1])
                 return
+            if self.layout.size <= _LAID_OUT:
+                yield pa.BufferReader(_laid_out(self.layout.size, fetched.pieces))
+                return
             sparse: Any = SparseFile(path, self.layout.size, fetched.pieces)
             yield pa.PythonFile(sparse, mode="r")
             return
@@ -210,3 +214,14 @@ class ObjectBytes:
 
     def _ranges(self, columns: SelectedColumns, row_groups: tuple[int, ...]) -> list[ByteRange]:
         return join_adjacent(self.layout.places(columns.leaves, row_groups), limit=_JOINED)
+
+
+def _laid_out(size: int, pieces: Pieces) -> bytearray:
+    """A file of so many bytes with the pieces where they belong; between them are zeros.
+
+    No page's header begins with a zero: what was not fetched is not taken for anything.
+    """
+    found = bytearray(size)
+    for start, data in pieces:
+        found[start : start + len(data)] = data
+    return found

@@ -133,8 +133,8 @@ class ParquetFile:
         begin = _Opening(store, path, look, verify, pin := Pin())
         tail = tail if size is None else min(tail, size)
         thread = in_thread if decodes else in_io_thread
-        local = store.local
-        if local is not None and (found := await thread(begin.here, local, tail)):
+        nearby = store.nearby
+        if nearby is not None and (found := await thread(begin.here, nearby, tail)):
             return found
         head = 0 if size is None else max(0, min(head, size - tail))
         try:

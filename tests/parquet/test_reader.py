@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -236,6 +237,17 @@ async def test_a_damaged_page_is_a_table_error_that_names_the_path():
     file = await ParquetFile.open(store, "part-7.parquet", tail=64)
     with pytest.raises(InvalidTableError, match=r"part-7\.parquet: cannot be read as Parquet"):
         await file.read()
+
+
+async def test_what_was_not_fetched_of_a_small_file_is_not_taken_for_rows():
+    store = await stored(TABLE, row_group_size=500)
+    file = await ParquetFile.open(store, "f.parquet", tail=64)
+    fetched = await file.fetch(["id"], row_groups=[1])
+    assert file.decode(fetched).equals(TABLE.select(["id"]).slice(500, 500))
+    for names, group in ((["id"], 0), (["text"], 1), (["id", "s.x"], 1)):
+        other = replace(fetched, columns=file.layout.select(names), row_groups=(group,))
+        with pytest.raises(InvalidTableError):
+            file.decode(other)
 
 
 async def test_an_object_that_was_replaced_by_a_shorter_one_is_a_table_error():
