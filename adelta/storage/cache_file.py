@@ -2,7 +2,8 @@
 
 A file begins with a header: which object it is of, by digests of its address and its entity tag,
 which bytes it has, and a checksum of every 64 KiB of them; then come the bytes. Whatever does not
-fit together is as if it were not there.
+fit together is as if it were not there. A file may have a few small extents, one behind the other:
+to open another takes longer than to read so little from it.
 """
 
 from __future__ import annotations
@@ -21,19 +22,28 @@ __all__ = [
     "content_of",
     "header_length",
     "parsed_name",
+    "parts_of",
     "sums_of",
     "tag_of",
+    "together",
 ]
 
 CHUNK = 64 << 10
 """Bytes that have one checksum."""
 
 _MAGIC = b"ADELTA\x00\x01"
+_MAGIC_OF_PARTS = b"ADELTA\x00\x02"
+_MOST_PARTS = 4
+_MOST_TOGETHER = 128 << 10  # bytes of a file of several extents
 _FIXED = struct.Struct("<8s16s8sQQq")
 _SUM = struct.Struct("<Q")
 _UNKNOWN = -1
 _NUMBER = r"0|[1-9a-f][0-9a-f]{0,14}"
-_NAME = re.compile(rf"({_NUMBER})-({_NUMBER})-(n|{_NUMBER})-([0-9a-f]{{16}})\.([sm])", re.ASCII)
+_RANGE = rf"(?:{_NUMBER})-(?:{_NUMBER})"
+_NAME = re.compile(
+    rf"({_RANGE})((?:\+{_RANGE}){{,{_MOST_PARTS - 1}}})-(n|{_NUMBER})-([0-9a-f]{{16}})\.([sm])",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,7 @@ class Extent:
     """Bytes ``[start, end)`` of a version of an object, which has `size` bytes where that is known.
 
     `tag` is a digest of the version's entity tag, `kept` whether they have come a second time.
+    `parts` are the ranges of all extents that its file has, in their order, if it has others, too.
     """
 
     start: int
@@ -48,12 +59,35 @@ class Extent:
     size: int | None
     tag: str
     kept: bool
+    parts: tuple[tuple[int, int], ...] = ()
 
     @property
     def name(self) -> str:
         """What its file is called."""
         size = "n" if self.size is None else f"{self.size:x}"
-        return f"{self.start:x}-{self.end:x}-{size}-{self.tag}.{'m' if self.kept else 's'}"
+        return f"{self._ranges}-{size}-{self.tag}.{'m' if self.kept else 's'}"
+
+    @property
+    def content_length(self) -> int:
+        """How many of the object's bytes its file has."""
+        if not self.parts:
+            return self.end - self.start
+        return sum(end - start for start, end in self.parts)
+
+    @property
+    def place(self) -> int:
+        """Where among these bytes its own begin."""
+        place = 0
+        for start, end in self.parts:
+            if (start, end) == (self.start, self.end):
+                break
+            place += end - start
+        return place
+
+    @property
+    def _ranges(self) -> str:
+        parts = self.parts or ((self.start, self.end),)
+        return "+".join(f"{start:x}-{end:x}" for start, end in parts)
 
 
 def tag_of(etag: str) -> str:
@@ -62,24 +96,59 @@ def tag_of(etag: str) -> str:
 
 
 def parsed_name(name: str) -> Extent | None:
-    """The extent that a file of that name has; None of other files."""
+    """The first extent that a file of that name has; None of other files."""
     named = _NAME.fullmatch(name)
     if named is None:
         return None
-    start, end, size, tag, queue = named.groups()
+    first, others, size, tag, queue = named.groups()
     told = None if size == "n" else int(size, 16)
-    extent = Extent(int(start, 16), int(end, 16), told, tag, queue == "m")
-    return extent if extent.start < extent.end else None
+    start, end = _range_of(first)
+    parts = ((start, end), *map(_range_of, others[1:].split("+"))) if others else ()
+    if start >= end or any(start >= end for start, end in parts):
+        return None
+    return Extent(start, end, told, tag, queue == "m", parts)
+
+
+def _range_of(text: str) -> tuple[int, int]:
+    start, _, end = text.partition("-")
+    return int(start, 16), int(end, 16)
+
+
+def parts_of(first: Extent) -> list[Extent]:
+    """All extents that the file of the first one has."""
+    if not first.parts:
+        return [first]
+    rest = first.size, first.tag, first.kept, first.parts
+    return [Extent(start, end, *rest) for start, end in first.parts]
+
+
+def together(first: Extent, other: Extent) -> Extent | None:
+    """The first extent as that of a file which has the `other` one, too, behind its own.
+
+    None where they are not to be in one file.
+    """
+    parts = (*(first.parts or ((first.start, first.end),)), (other.start, other.end))
+    if first.tag != other.tag or len({*parts}) < len(parts) or len(parts) > _MOST_PARTS:
+        return None
+    if None not in (first.size, other.size) and first.size != other.size:
+        return None
+    if first.content_length + other.content_length > _MOST_TOGETHER:
+        return None
+    size = other.size if first.size is None else first.size
+    return Extent(first.start, first.end, size, first.tag, first.kept, parts)
 
 
 def header_length(extent: Extent) -> int:
     """How many bytes of its file come before those of the object."""
-    chunks = -(-(extent.end - extent.start) // CHUNK)
+    chunks = -(-extent.content_length // CHUNK)
     return _FIXED.size + _SUM.size * (chunks + 1)
 
 
 def content_of(entry: str, extent: Extent, data: bytes | memoryview) -> bytes:
-    """The header of the file of an extent of the object `entry`. CPU-heavy where it is long."""
+    """The header of the file of an extent of the object `entry`. CPU-heavy where it is long.
+
+    `data` are all bytes of the object that the file is to have.
+    """
     view = memoryview(data)
     sums = b"".join(
         _SUM.pack(xxhash.xxh3_64_intdigest(view[at : at + CHUNK]))
@@ -117,11 +186,8 @@ def chunk_sums(before: bytearray, data: memoryview, after: bytearray) -> list[in
 
 def _fixed(entry: str, extent: Extent) -> bytes:
     size = _UNKNOWN if extent.size is None else extent.size
-    return _FIXED.pack(
-        _MAGIC,
-        bytes.fromhex(entry),
-        bytes.fromhex(extent.tag),
-        extent.start,
-        extent.end,
-        size,
-    )
+    magic, start, end = _MAGIC, extent.start, extent.end
+    if extent.parts:
+        ranges = xxhash.xxh3_64_intdigest(extent._ranges.encode())
+        magic, start, end = _MAGIC_OF_PARTS, ranges, extent.content_length
+    return _FIXED.pack(magic, bytes.fromhex(entry), bytes.fromhex(extent.tag), start, end, size)

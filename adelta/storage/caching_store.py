@@ -34,7 +34,7 @@ from adelta.storage.cached_ranges import CachedRanges, new_memory
 from adelta.storage.coalesce import LARGEST_FETCH, plan_fetches
 from adelta.storage.disk_cache import CacheFigures, DiskCache
 from adelta.storage.forwarding_store import ForwardingStore
-from adelta.storage.latest_looks import LatestLooks
+from adelta.storage.latest_looks import Contents, LatestLooks, Look
 from adelta.storage.object_path import check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned
@@ -73,11 +73,15 @@ class _Version:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the cache has of one version of the object `entry`, and its size where that is known."""
+    """What the cache has of one version of the object `entry`, and its size where that is known.
+
+    `contents` is what was read of files that have several extents.
+    """
 
     entry: str
     extents: list[Extent]
     size: int | None
+    contents: Contents
 
 
 @dataclass(slots=True)
@@ -185,7 +189,7 @@ class CachingStore(ForwardingStore):
         entry = self._entry(path)
         latest = self._looked.taken(entry)
         if latest is None or any(
-            start < each.end and each.start < end for start, end in spans for each in latest
+            start < each.end and each.start < end for start, end in spans for each in latest.extents
         ):
             return None
         known = self._of(entry, latest, wanted)
@@ -281,24 +285,24 @@ class CachingStore(ForwardingStore):
         if all(_is_in(span, known.extents) for span in spans):
             return known
         if latest is not None:
-            self._looked.note(entry, latest)
+            self._looked.note(entry, Look(latest.extents, {}))
         return None
 
     def _known(self, path: str, wanted: _Version) -> _Known:
         """What is there of one version of an object."""
         entry = self._entry(path)
-        found = self.cache.extents(entry)
-        self._looked.note(entry, found)
-        return self._of(entry, found, wanted)
+        look = Look(self.cache.extents(entry), {})
+        self._looked.note(entry, look)
+        return self._of(entry, look, wanted)
 
-    def _of(self, entry: str, found: Sequence[Extent], wanted: _Version) -> _Known:
-        extents = [each for each in found if _fits(each, wanted)]
+    def _of(self, entry: str, look: Look, wanted: _Version) -> _Known:
+        extents = [each for each in look.extents if _fits(each, wanted)]
         tag = wanted.tag or (extents[0].tag if extents else None)
         extents = [each for each in extents if each.tag == tag]
-        return _Known(entry, extents, wanted.size or _size_of(extents))
+        return _Known(entry, extents, wanted.size or _size_of(extents), look.contents)
 
     def _found(self, known: _Known, span: tuple[int, int]) -> _Found:
-        entry, extents, size = known.entry, known.extents, known.size
+        extents, size = known.extents, known.size
         start, end = span
         end = end if size is None else max(start, min(end, size))
         memory: memoryview | None = None
@@ -310,8 +314,14 @@ class CachingStore(ForwardingStore):
             if over:
                 best = max(over, key=lambda each: each.end)
                 stop = min(end, best.end)
+                content = self._content(known, best, at, stop) if best.parts else None
+                if content is not None and (at, stop) == (start, end):
+                    return _Found(start, content, [], best.tag)
                 memory = memory or new_memory(end - start)
-                if not self.cache.read(entry, best, at, memory[at - start : stop - start]):
+                into = memory[at - start : stop - start]
+                if content is not None:
+                    into[:] = content
+                elif best.parts or not self.cache.read(known.entry, best, at, into):
                     extents.remove(best)
                     continue
                 tag = best.tag
@@ -323,6 +333,21 @@ class CachingStore(ForwardingStore):
                     missing.append((at, stop))
             at = stop
         return _Found(start, None if tag is None else memory, missing, tag)
+
+    def _content(self, known: _Known, extent: Extent, start: int, end: int) -> memoryview | None:
+        """Bytes in an extent of a file that has several, which is read once for all of them.
+
+        None where they are not there.
+        """
+        file = extent.tag, extent.parts
+        content = known.contents.get(file)
+        if content is None:
+            content = self.cache.read_parts(known.entry, extent)
+            if content is None:
+                return None
+            known.contents[file] = content
+        at = extent.place + start - extent.start
+        return content[at : at + end - start]
 
     # ------------------------------------------------------------------------------------- read
 
@@ -397,7 +422,7 @@ class CachingStore(ForwardingStore):
             return await self.inner.get_suffix(path, length)
         entry = self._entry(path)
         latest = self._looked.taken(entry)
-        if latest is None or latest:
+        if latest is None or latest.extents:
             known = await in_io_thread(partial(self.read_suffix, path, length, pin=pin))
             if known is not None:
                 return known
@@ -408,7 +433,8 @@ class CachingStore(ForwardingStore):
             start = read.object_size - len(read.data)
             self._keep(path, tag, read.object_size, start, read.data)
             kept = Extent(start, read.object_size, read.object_size, tag, kept=False)
-            self._looked.note(entry, [*(latest or ()), kept])
+            before = () if latest is None else latest.extents
+            self._looked.note(entry, Look([*before, kept], {}))
         self._count(0, len(read.data))
         return read
 
@@ -531,6 +557,7 @@ class CachingStore(ForwardingStore):
             entry = self._entry(path)
             written(entry)
             self.cache.forget(entry)
+            self._looked.taken(entry)
 
     async def aclose(self) -> None:
         """Give back connections, when what is to be kept has been written."""

@@ -1,8 +1,9 @@
 """A folder of this machine with bytes of objects, which all of its processes share, and is bounded.
 
-What comes in is an extent of an object, a file of its own (`cache_file`). It gets its name when it
-is whole, so a process that is killed leaves nothing that is read; what a loss of power has torn
-fails its checksums. Whatever the system refuses, as a full disk does, makes a miss and no error.
+What comes in is an extent of an object, a file of its own (`cache_file`), or a few small ones. It
+gets its name when it is whole, so a process that is killed leaves nothing that is read; what a loss
+of power has torn fails its checksums. Whatever the system refuses, as a full disk does, makes a
+miss and no error.
 
 Which extents go is decided as S3-FIFO does it ("FIFO queues are all you need for cache eviction",
 2023): new ones wait in a small queue, a tenth of the folder, and go to the main one if they are
@@ -32,8 +33,15 @@ from adelta._chance import new_bits
 from adelta._clock import monotonic, now_ns
 from adelta._dataclasses import dataclass
 from adelta.errors import StorageError
-from adelta.storage.cache_file import Extent, content_of, parsed_name
-from adelta.storage.open_extent import TICK, OpenExtent, open_extent, pass_over, read_extent
+from adelta.storage.cache_file import Extent, content_of, parsed_name, parts_of
+from adelta.storage.open_extent import (
+    TICK,
+    OpenExtent,
+    open_extent,
+    pass_over,
+    read_extent,
+    read_parts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +139,8 @@ class DiskCache:
             names = os.listdir(self._folder_of(entry))
         except OSError:
             return []
-        return [extent for name in names if (extent := parsed_name(name)) is not None]
+        firsts = [extent for name in names if (extent := parsed_name(name)) is not None]
+        return [extent for first in firsts for extent in parts_of(first)]
 
     def read(self, entry: str, extent: Extent, start: int, into: memoryview) -> bool:
         """Put the object's bytes from `start` on, which are in the extent, to `into`.
@@ -142,6 +151,13 @@ class DiskCache:
         path = f"{self._folder_of(entry)}/{extent.name}"
         return read_extent(path, entry, extent, start, into)
 
+    def read_parts(self, entry: str, extent: Extent) -> memoryview | None:
+        """The bytes of all extents in the file of this one, in the order of its `parts`.
+
+        They are held to their checksums, as by `read`; None where they are not there.
+        """
+        return read_parts(f"{self._folder_of(entry)}/{extent.name}", entry, extent)
+
     def open(self, entry: str, extent: Extent) -> OpenExtent | None:
         """The extent's open file, to be read piece by piece; None where it is not there."""
         return open_extent(f"{self._folder_of(entry)}/{extent.name}", entry, extent)
@@ -149,7 +165,10 @@ class DiskCache:
     # ------------------------------------------------------------------------------------ write
 
     def write(self, entry: str, extent: Extent, data: bytes | memoryview) -> bool:
-        """Take an extent in, which `data` are the bytes of; whether that was possible."""
+        """Take an extent in, which `data` are the bytes of; whether that was possible.
+
+        With those of other extents behind them, if it has `parts`.
+        """
         header = content_of(entry, extent, data)
         size = len(header) + len(data)
         if size > self.limit * _SMALL:  # it would wash out all that waits
@@ -252,7 +271,8 @@ class DiskCache:
                 "the folder belongs to"
             ) from error
         total = sum(each.size for each in files)
-        return CacheStatus(str(self.folder), len(files), total, self._figures())
+        extents = sum(len(each.extent.parts) or 1 for each in files)
+        return CacheStatus(str(self.folder), extents, total, self._figures())
 
     def _figures(self) -> CacheFigures:
         try:

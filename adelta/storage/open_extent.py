@@ -11,7 +11,7 @@ import os
 
 from adelta.storage.cache_file import CHUNK, Extent, chunk_sums, header_length, sums_of
 
-__all__ = ["TICK", "OpenExtent", "open_extent", "pass_over", "read_extent"]
+__all__ = ["TICK", "OpenExtent", "open_extent", "pass_over", "read_extent", "read_parts"]
 
 TICK = 16
 """Nanoseconds in which a file's time of change says how often it was asked for, too."""
@@ -43,10 +43,10 @@ class OpenExtent:
 
         Whether they are what was kept; where not, the file is deleted.
         """
-        at = start - self._extent.start
+        at = start - self._extent.start + self._extent.place
         head = min(-at % CHUNK, len(into))
         whole = (len(into) - head) // CHUNK * CHUNK
-        if start + len(into) == self._extent.end:
+        if at + len(into) == self._extent.content_length:
             whole = len(into) - head
         tail = head + whole
         try:
@@ -66,7 +66,7 @@ class OpenExtent:
         number, first = divmod(at, CHUNK)
         if number != self._number:
             self._number = -1
-            size = min(CHUNK, self._extent.end - self._extent.start - number * CHUNK)
+            size = min(CHUNK, self._extent.content_length - number * CHUNK)
             if len(self._held) != size:
                 self._held = memoryview(bytearray(size))
             if not self._chunks(number, self._held):
@@ -99,7 +99,7 @@ def open_extent(path: str, entry: str, extent: Extent) -> OpenExtent | None:
         found = os.fstat(file)
         if found.st_uid == os.geteuid():
             header = bytearray(header_length(extent))
-            is_whole = found.st_size == len(header) + extent.end - extent.start
+            is_whole = found.st_size == len(header) + extent.content_length
             is_whole = is_whole and _read(file, 0, header)
             sums = sums_of(entry, extent, bytes(header)) if is_whole else None
             if sums is not None:
@@ -117,7 +117,22 @@ def open_extent(path: str, entry: str, extent: Extent) -> OpenExtent | None:
 
 def read_extent(path: str, entry: str, extent: Extent, start: int, into: memoryview) -> bool:
     """As `OpenExtent.read`, of a file that is opened for this: the system is asked little."""
-    first, before, after = _around(extent, start, len(into))
+    at = start - extent.start + extent.place
+    return _read_content(path, entry, extent, at, into)
+
+
+def read_parts(path: str, entry: str, extent: Extent) -> memoryview | None:
+    """All bytes of the object that the extent's file has, in the order of its `parts`.
+
+    They are held to their checksums; None, too, where they are not there, as of `read_extent`.
+    """
+    content = memoryview(bytearray(extent.content_length))
+    return content if _read_content(path, entry, extent, 0, content) else None
+
+
+def _read_content(path: str, entry: str, extent: Extent, at: int, into: memoryview) -> bool:
+    """Put what begins so far in the content of a file to `into`: whether that is there."""
+    first, before, after = _around(extent, at, len(into))
     header_size = header_length(extent)
     try:
         file = os.open(path, _FLAGS)
@@ -125,7 +140,7 @@ def read_extent(path: str, entry: str, extent: Extent, start: int, into: memoryv
             found = os.fstat(file)
             if found.st_uid != os.geteuid():
                 return False
-            is_whole = found.st_size == header_size + extent.end - extent.start
+            is_whole = found.st_size == header_size + extent.content_length
             header = bytearray(header_size if is_whole else 0)
             if is_whole and first:
                 at_first = header_size + first
@@ -152,14 +167,13 @@ def pass_over(waiting: list[memoryview], count: int) -> None:
         waiting[0] = waiting[0][count:]
 
 
-def _around(extent: Extent, start: int, length: int) -> tuple[int, bytearray, bytearray]:
+def _around(extent: Extent, at: int, length: int) -> tuple[int, bytearray, bytearray]:
     """Where the first chunk begins that has some of these bytes; room for the rest of the chunks.
 
-    It is counted from the extent's first byte. The room is before and after the bytes.
+    It is counted from the first byte of the file's content. The room is before and after the bytes.
     """
-    at = start - extent.start
     first = at // CHUNK * CHUNK
-    last = min(-(-(at + length) // CHUNK) * CHUNK, extent.end - extent.start)
+    last = min(-(-(at + length) // CHUNK) * CHUNK, extent.content_length)
     return first, bytearray(at - first), bytearray(last - at - length)
 
 
