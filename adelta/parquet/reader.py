@@ -122,18 +122,20 @@ class ParquetFile:
         head: int = 0,
         decodes: bool = False,
         verify: bool = False,
+        afar: bool = False,
     ) -> tuple[ParquetFile, R]:
         """As `open`; and what `look` makes of the file, in the worker thread that describes it.
 
         That spares the way to another one. Where `look` `decodes` it is one of those for CPU-heavy
         work. So many bytes of the object's `head` are asked for with its footer, for later reads.
+        One that is `afar` is not looked for on a disk of this machine: that was done a moment ago.
 
         Raises: as `open` does, and `look`.
         """
         begin = _Opening(store, path, look, verify, pin := Pin())
         tail = tail if size is None else min(tail, size)
         thread = in_thread if decodes else in_io_thread
-        nearby = store.nearby
+        nearby = None if afar else store.nearby
         if nearby is not None and (found := await thread(begin.here, nearby, tail)):
             return found
         head = 0 if size is None else max(0, min(head, size - tail))

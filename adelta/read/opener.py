@@ -140,7 +140,7 @@ class Opener:
 
     async def _opened_or_none(self, piece: Piece) -> list[Unit] | None:
         with suppress(AdeltaError):
-            return await self.open(piece)
+            return await self.open(piece, afar=True)
         return None
 
     def _open_here(self, pieces: Sequence[Piece]) -> list[tuple[Piece, list[Unit] | None]]:
@@ -171,10 +171,13 @@ class Opener:
         opened = ParquetFile.open_here(store, path, look, size=file.size or 0, verify=verify)
         return None if opened is None else opened[1][1]
 
-    async def open(self, piece: Piece) -> list[Unit]:
-        """The row groups to read of the piece, in units, once it is open."""
+    async def open(self, piece: Piece, *, afar: bool = False) -> list[Unit]:
+        """The row groups to read of the piece, in units, once it is open.
+
+        One that is `afar` was not found on a disk of this machine, a moment ago.
+        """
         vector = piece.file.deletion_vector
-        open_file = partial(self._open_and_choose, piece)
+        open_file = partial(self._open_and_choose, piece, afar=afar)
         if vector is None:
             (parquet, (chosen, units)), deleted = await open_file(), None
         else:
@@ -191,7 +194,7 @@ class Opener:
         return list(_units(Opened(piece, parquet, columns, deciding, deleted, legacy, parts)))
 
     async def _open_and_choose(
-        self, piece: Piece
+        self, piece: Piece, *, afar: bool
     ) -> tuple[ParquetFile, tuple[_Chosen, list[Unit] | None]]:
         """The file with what is to be read of it, and its units where rows came at once."""
         file = piece.file
@@ -211,6 +214,7 @@ class Opener:
                 head=head,
                 decodes=decodes or is_small,
                 verify=self._plan.verifies,
+                afar=afar,
             )
 
     def _look(
