@@ -129,9 +129,9 @@ class LatestState:
 
     def _settle(self, before: LogState | None, state: LogState, asked_at: float) -> None:
         """Take what the log says when it was asked, where `before` was known of it."""
+        state.note_newest(asked_at)
         if before is None or state.continues(before):
             self._gone -= {state.metadata.id}
-            state.note_seen(asked_at)
             if self._state is None or state.version >= self._state.version:
                 self._take(state)
             elif self._used is not None:
@@ -150,7 +150,7 @@ class LatestState:
             InvalidTableError: the log is damaged.
         """
         held = self._state
-        if held is not None and held.version == version and await held.look_again():
+        if held is not None and held.version == version and await held.mark.stands(held.store):
             return held
         return await load_state(self.store, version=version)
 

@@ -6,7 +6,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adelta._clock import monotonic
 from adelta._concurrency import map_concurrent, together
 from adelta.errors import (
     InvalidTableError,
@@ -114,9 +113,8 @@ async def is_in_log(state: LogState) -> bool:
     Raises:
         StorageError: the store refused or failed, or denies or garbles a commit that it lists.
     """
-    if await state.look_again():
+    if await state.mark.stands(state.store):
         return True
-    asked_at = monotonic()
     try:
         for _ in range(_LOOKS):
             files = await list_log(state.store, state.version)
@@ -133,10 +131,7 @@ async def is_in_log(state: LogState) -> bool:
         again = await load_state(state.store, version=state.version)
     except (InvalidTableError, TableNotFoundError, VersionNotFoundError):
         return False
-    if not again.continues(state):
-        return False
-    state.note_seen(asked_at)
-    return True
+    return again.continues(state)
 
 
 async def _next_commits(state: LogState) -> tuple[bool, list[Commit]]:

@@ -13,7 +13,6 @@ from contextlib import aclosing
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
-from adelta._clock import monotonic
 from adelta._dataclasses import dataclass
 from adelta.errors import ChecksumMismatchError, InvalidTableError, MissingCommitError
 from adelta.kernel.table_configuration import TableConfiguration
@@ -56,7 +55,7 @@ class _Learnt:
 
     replay: VersionReplay | None = None
     checksum: ChecksumRecord = field(default_factory=ChecksumRecord)
-    seen_at: float = -math.inf
+    newest_at: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,29 +186,16 @@ class LogState:
         """Take note of what is now known of the version's checksum."""
         self._learnt.checksum = record
 
-    def seen_since(self, moment: float) -> bool:
-        """Whether the log has been seen to have this version since then, by `monotonic`."""
-        return self._learnt.seen_at >= moment
+    def newest_since(self, moment: float) -> bool:
+        """Whether a look at the log that began since then, by `monotonic`, found it the newest."""
+        return self._learnt.newest_at >= moment
 
-    async def look_again(self) -> bool:
-        """Whether the log has this version, by one small request; where it has, it has been seen.
+    def note_newest(self, asked_at: float) -> None:
+        """Take note that a look at the log that began then, by `monotonic`, found none newer.
 
-        Raises:
-            StorageError: the store refused or failed.
+        An answer may be late: it tells what was there when it was asked for.
         """
-        asked_at = monotonic()
-        stands = await self.mark.stands(self.store)
-        if stands:
-            self.note_seen(asked_at)
-        return stands
-
-    def note_seen(self, asked_at: float) -> None:
-        """Take note that the log has this version, by an answer to what was asked then.
-
-        An answer may be late: what it says was so when it was given, which is not before it was
-        asked for, by `monotonic`.
-        """
-        self._learnt.seen_at = max(self._learnt.seen_at, asked_at)
+        self._learnt.newest_at = max(self._learnt.newest_at, asked_at)
 
     def continues(self, earlier: LogState) -> bool:
         """Whether it is a later state of the same table, or the same state.
@@ -367,10 +353,8 @@ class LogState:
             found.update({domain.domain: domain for _, domain in batch.domain_metadata})
         return {name: domain for name, domain in found.items() if not domain.removed}
 
-    def advance(self, commits: Sequence[Commit], *, seen_at: float = -math.inf) -> LogState:
+    def advance(self, commits: Sequence[Commit]) -> LogState:
         """The state after newer commits, which follow this version without a gap. No I/O.
-
-        `seen_at` is when the log was asked for them, as for `note_seen`; unknown by default.
 
         Raises:
             MissingCommitError: the commits do not follow this version.
@@ -401,7 +385,7 @@ class LogState:
             VersionMark.of_commit(version, commits[-1].info, commits[-1].modified_ms),
             self._shared,
             newer,
-            _Learnt(carried, self.checksum.advanced(), seen_at),
+            _Learnt(carried, self.checksum.advanced()),
         )
 
     def at(self, version: int) -> LogState | None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._chance import uniform
-from adelta._clock import monotonic
 from adelta._concurrency import together
 from adelta._secrets import without_secrets
 from adelta._telemetry import add, span
@@ -60,7 +59,6 @@ class _Part:
         self._recent = recent
         self._staged = combined([each.staged for each in group])
         self.version = self.leader.next_version
-        self._asked_at = 0.0
 
     @property
     def transaction_id(self) -> str:
@@ -84,7 +82,6 @@ class _Part:
         """Take note that the commit is sent off."""
         for each in self.group:
             each.begin_attempt(self.version, self.transaction_id)
-        self._asked_at = monotonic()
 
     def end(self) -> None:
         """Take note that the commit is certainly not written."""
@@ -111,10 +108,8 @@ class _Part:
         elif isinstance(outcome, Committed):
             mine = replace(self._prepared, modified_ms=outcome.timestamp_ms)
             for each in self.group:
-                upkeep, asked_at = each is self.leader, self._asked_at
-                each.settle_by(mine, len(self.data), does_upkeep=upkeep, asked_at=asked_at)
-            id = self.leader.result().state.metadata.id
-            self._recent.note(id, [mine], asked_at=self._asked_at)
+                each.settle_by(mine, len(self.data), does_upkeep=each is self.leader)
+            self._recent.note(self.leader.result().state.metadata.id, [mine])
         else:
             for each in self.group:
                 each.check_deadline()
@@ -273,7 +268,7 @@ async def _rebase_on_winners(
     if winners.commits or not await _bears(leader, transaction_id):
         for each in group:
             each.end_attempt()
-    commits, seen_at = winners.commits, winners.asked_at
+    commits = winners.commits
     own = next((at for at, c in enumerate(commits) if c.info.txn_id == transaction_id), None)
     if own is None and commits and not winners.follow_base:
         for each in group:
@@ -281,16 +276,16 @@ async def _rebase_on_winners(
         return
     if own is None and winners.damage is not None:
         raise winners.damage
-    recent.note(leader.state.metadata.id, commits, asked_at=seen_at)
+    recent.note(leader.state.metadata.id, commits)
     _log_winners(leader, commits[:own])
     add("adelta.commit.lost_races", len(commits[:own]))
     if len(group) > 1 and own is not None:
         for each in group:
-            await each.follow(commits[:own], seen_at=seen_at)
+            await each.follow(commits[:own])
         for each in group:
             if each.outcome is None:
-                each.settle_by(commits[own], 0, does_upkeep=each is leader, asked_at=seen_at)
+                each.settle_by(commits[own], 0, does_upkeep=each is leader)
         return
     for each in group:
-        await each.follow(commits, seen_at=seen_at)
+        await each.follow(commits)
         each.check_deadline()

@@ -96,7 +96,7 @@ class CommitQueue:
         None where newer ones are known here, and not all that came in between.
         """
         known = self._recent.after(state)
-        return None if known is None else state.advance(known, seen_at=self._recent.noted_at)
+        return None if known is None else state.advance(known)
 
     async def commit(self, submission: Submission) -> CommitResult:
         """Commit, when the turn has come.
@@ -216,8 +216,8 @@ class CommitQueue:
                 leader.settle_without_base()
                 return
             known = winners.commits
-            self._recent.note(leader.state.metadata.id, known, asked_at=winners.asked_at)
-        await leader.follow(known, seen_at=self._recent.noted_at)
+            self._recent.note(leader.state.metadata.id, known)
+        await leader.follow(known)
 
     async def _commit(self, leader: Submission, others: Sequence[Submission]) -> None:
         attempts = leader.attempts
@@ -225,7 +225,7 @@ class CommitQueue:
         for each in others:
             if each.state is not None:
                 known = self._recent.after(each.state) or ()
-                await each.follow(known, seen_at=self._recent.noted_at)
+                await each.follow(known)
             behind = each.next_version == leader.next_version and leader.is_of_same_table(each)
             if each.outcome is None and behind:
                 group.append(each)

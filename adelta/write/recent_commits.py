@@ -5,7 +5,6 @@ A transaction that was prepared before them is judged and rebased by them withou
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -28,8 +27,6 @@ class RecentCommits:
         self._commits: deque[Commit] = deque()
         self._files = 0
         self._table: str | None = None
-        self.noted_at = -math.inf
-        """When the log was asked for the last of them, by `monotonic`."""
 
     def after(self, state: LogState) -> Sequence[Commit] | None:
         """The commits after `state` as far as they are known; None where there is a gap."""
@@ -40,17 +37,13 @@ class RecentCommits:
             return None
         return [self._commits[at] for at in range(-missing, len(self._commits))]
 
-    def note(self, table_id: str, commits: Sequence[Commit], *, asked_at: float) -> None:
-        """Take in commits of the table that has this id, as its metadata say.
-
-        They are made, or found in the log, by requests that began then, by `monotonic`.
-        """
+    def note(self, table_id: str, commits: Sequence[Commit]) -> None:
+        """Take in commits of the table that has this id, as its metadata say."""
         if self._table != table_id:
             self.forget()
             self._table = table_id
         for commit in commits:
             self._append(commit)
-        self.noted_at = max(self.noted_at, asked_at)
 
     def _append(self, commit: Commit) -> None:
         version = commit.version

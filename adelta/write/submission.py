@@ -197,18 +197,12 @@ class Submission:
             version, transaction_id = self._attempt
             self.settle(_unknown_outcome(self.root, version, transaction_id, cause))
 
-    def settle_by(
-        self, commit: Commit, num_bytes: int, *, does_upkeep: bool, asked_at: float
-    ) -> None:
-        """Settle: `commit`, whose file has so many bytes, holds the changes.
-
-        It was put by a request that began then, by `monotonic`.
-        """
+    def settle_by(self, commit: Commit, num_bytes: int, *, does_upkeep: bool) -> None:
+        """Settle: `commit`, whose file has so many bytes, holds the changes."""
         if self.state is None:
             state = created_state(self.store, commit, num_bytes)
-            state.note_seen(asked_at)
         else:
-            state = self.state.advance([commit], seen_at=asked_at)
+            state = self.state.advance([commit])
         self.settle(CommitResult(state, commit.version, does_upkeep=does_upkeep))
 
     def check_deadline(self) -> None:
@@ -256,11 +250,11 @@ class Submission:
             )
         )
 
-    async def follow(self, commits: Sequence[Commit], *, seen_at: float) -> None:
+    async def follow(self, commits: Sequence[Commit]) -> None:
         """Judge commits that came first, and go behind them; or settle, where that cannot be.
 
-        `seen_at` is when the log was asked for them, by `monotonic`. Even where it settles,
-        `state` is the newest one that is known. Many files are looked at in a worker thread.
+        Even where it settles, `state` is the newest one that is known. Many files are looked at in
+        a worker thread.
         """
         if not commits or self.state is None:
             return
@@ -271,11 +265,11 @@ class Submission:
             else:
                 judged = self._judged(commits)
         except AdeltaError as error:
-            self.state = self.state.advance(commits, seen_at=seen_at)
+            self.state = self.state.advance(commits)
             self.settle(error)
             return
         self.staged, self.read = judged.staged, judged.read
-        self.state = self.state.advance(commits, seen_at=seen_at)
+        self.state = self.state.advance(commits)
         if judged.own_version is not None or judged.applied_at is not None:
             self.settle(CommitResult(self.state, judged.own_version))
 

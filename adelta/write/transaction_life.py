@@ -305,9 +305,9 @@ class TransactionLife:
 
     @property
     def has_looked(self) -> bool:
-        """Whether the log has been seen to have the base since this operation began."""
+        """Whether a look at the log that began since this operation did found the base."""
         base = self._base
-        return base is not None and not self._request.by_hand and base.seen_since(self._began_at)
+        return base is not None and not self._request.by_hand and base.newest_since(self._began_at)
 
     async def refuse_late(self, files: Iterable[AddFile]) -> NoReturn:
         """Delete files that were not ready when the transaction ended: it does not hold them.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from adelta._clock import monotonic
 from adelta._concurrency import map_concurrent, together
 from adelta.commit.choose import owned_of
 from adelta.errors import (
@@ -41,14 +40,12 @@ class Winners(NamedTuple):
     """Commits that came before an attempt.
 
     `follow_base` is whether the log still has the version that the attempt is based on: else they
-    are another table's, or nobody knows. `asked_at` is when they were asked for, by
-    `monotonic`. `damage` is what is wrong with the commit behind them, if one is there that
-    cannot be read.
+    are another table's, or nobody knows. `damage` is what is wrong with the commit behind them, if
+    one is there that cannot be read.
     """
 
     commits: list[Commit]
     follow_base: bool
-    asked_at: float
     damage: InvalidTableError | None = None
 
 
@@ -63,7 +60,6 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
     """
     if isinstance(state.store, FollowsOwner):  # who decides may be another since the last look
         await state.store.keep_to(state.configuration, state.version)
-    asked_at = monotonic()
     commits: list[Commit] = []
 
     async def read() -> InvalidTableError | None:
@@ -76,10 +72,10 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
 
     async def look() -> bool:
         managed = state.configuration.management  # its owner takes no other version
-        return managed is not None or await state.look_again()
+        return managed is not None or await state.mark.stands(state.store)
 
     stands, damage = await together(look, read)
-    return Winners(commits, stands, asked_at, damage)
+    return Winners(commits, stands, damage)
 
 
 async def _following(state: LogState, lost: int) -> AsyncIterator[Commit]:

@@ -141,8 +141,8 @@ async def test_a_state_is_seen_when_the_shared_look_began() -> None:
     begun = monotonic()
     store.open.set()
     state = await look
-    assert state.seen_since(before)
-    assert not state.seen_since(begun)
+    assert state.newest_since(before)
+    assert not state.newest_since(begun)
 
 
 async def test_a_look_that_began_before_a_doubt_does_not_settle_it() -> None:

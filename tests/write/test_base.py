@@ -22,16 +22,19 @@ from adelta.errors import (
 )
 from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.log.checkpoint_writer import write_checkpoint
+from adelta.log.latest import LatestState
 from adelta.log.load import load_state
-from adelta.operations import write_table
+from adelta.log.refresh import is_in_log
+from adelta.operations import delete, write_table
 from adelta.storage.memory import MemoryStore
-from adelta.table import Table
+from adelta.table import Table, latest_state
 from tests.support.races import OvertakenStore
 from tests.support.stores import CountingStore, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
+    from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectMeta, ObjectStore
     from adelta.transaction import Transaction
     from tests.support.stores import Request
@@ -494,6 +497,24 @@ async def test_commits_that_are_read_over_a_gap_are_of_the_same_table() -> None:
     with pytest.raises(CommitConflictError, match="dropped or made anew"):
         await end(tx)
     assert await names(store) == ["x"] * 4
+
+
+async def test_a_base_that_is_still_there_is_not_taken_for_the_newest() -> None:
+    """What another task of the handle learns of an old version does not spare the look."""
+    store = space()
+    table = Table(store.uri, store=store)
+    await write_table(table, rows(1))
+    held = await latest_state(table)
+    await appended(store, 2)
+
+    class Beside(LatestState):
+        async def known_state(self) -> LogState:
+            assert await is_in_log(held)  # as another task's commit asks, meanwhile
+            return held
+
+    table._source = Beside(store)
+    done = await delete(table, "id = 2")
+    assert done.num_deleted_rows == 1
 
 
 async def test_what_a_late_answer_says_is_as_old_as_its_question() -> None:

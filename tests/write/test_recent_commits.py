@@ -36,7 +36,6 @@ async def test_what_is_known_follows_any_state_without_a_gap() -> None:
     recent.note(
         states[1].metadata.id,
         [await read_commit(store, 2), await read_commit(store, 3)],
-        asked_at=0.0,
     )
     assert versions(recent, states[0]) is None, "version 1 is not known"
     assert versions(recent, states[1]) == [2, 3]
@@ -51,7 +50,6 @@ async def test_commits_that_are_met_again_are_kept_once() -> None:
         recent.note(
             states[first - 1].metadata.id,
             [await read_commit(store, v) for v in (first, first + 1)],
-            asked_at=0.0,
         )
     assert versions(recent, states[0]) == [1, 2, 3]
 
@@ -59,8 +57,8 @@ async def test_commits_that_are_met_again_are_kept_once() -> None:
 async def test_after_a_gap_only_what_follows_it_is_kept() -> None:
     store, states = await table(5)
     recent = RecentCommits()
-    recent.note(states[0].metadata.id, [await read_commit(store, 1)], asked_at=0.0)
-    recent.note(states[3].metadata.id, [await read_commit(store, 4)], asked_at=0.0)
+    recent.note(states[0].metadata.id, [await read_commit(store, 1)])
+    recent.note(states[3].metadata.id, [await read_commit(store, 4)])
     assert versions(recent, states[0]) is None
     assert versions(recent, states[3]) == [4]
 
@@ -73,7 +71,7 @@ async def test_no_more_is_kept_than_fits() -> None:
         before = await load_state(store)
         files = [builder.add(f"{number}-{n}.parquet") for n in range(4_000)]
         await builder.commit(*files)
-        recent.note(before.metadata.id, [await read_commit(store, number + 1)], asked_at=0.0)
+        recent.note(before.metadata.id, [await read_commit(store, number + 1)])
     states = [await load_state(store, version=v) for v in (1, 2)]
     assert versions(recent, states[0]) is None
     assert versions(recent, states[1]) == [3, 4]
@@ -83,8 +81,8 @@ async def test_a_table_of_another_id_is_another_table() -> None:
     store, states = await table(2)
     other, others = await table(2)
     recent = RecentCommits()
-    recent.note(states[0].metadata.id, [await read_commit(store, 1)], asked_at=0.0)
+    recent.note(states[0].metadata.id, [await read_commit(store, 1)])
     assert versions(recent, others[0]) == []
-    recent.note(others[0].metadata.id, [await read_commit(other, 1)], asked_at=0.0)
+    recent.note(others[0].metadata.id, [await read_commit(other, 1)])
     assert versions(recent, states[0]) == []
     assert versions(recent, others[0]) == [1]
