@@ -1,7 +1,9 @@
 """Bounds of files as their writers have left them: moved outward by what these may have cut off.
 
 Timestamps are cut to milliseconds, offsets of zones were once cut to minutes, dates before 1582
-were once Julian, and long texts were once closed with a character that is not the greatest.
+were once Julian, long texts were once closed with a character that is not the greatest, and floats
+are told by their shortest digits, which another double bears once the column is one of doubles.
+`value_patterns` does the same to texts that are not parsed: a rule here needs its like there.
 """
 
 from __future__ import annotations
@@ -40,6 +42,10 @@ def widen(values: Values, statistic: Statistic) -> Values:
         return values
     if kind == t.STRING and up:
         return _close_again(values)
+    if statistic.was_float:
+        floats = values.cast(pa.float32(), safe=False).cast(values.type)
+        farther = pc.max_element_wise if up else pc.min_element_wise
+        return farther(values, floats, skip_nulls=False)
     if kind == t.DATE:
         days = values.cast(pa.int32())
         slack = pc.if_else(_is_before(days, _GREGORIAN), _whole(_JULIAN_DAYS), _whole(0))

@@ -6,7 +6,7 @@ predicate cannot be true with, in a fifth of that time: it follows the text from
 that bound, through the fields that come before it in the text of some file of the list. A text
 that it does not match is parsed, whatever the reason: fields in another order, spaces, a bound that
 is close, a value that is no value of its type. So a file is only excluded where the parsed
-statistics would have excluded it.
+statistics would have excluded it, as long as its text is whole and names no field twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _SAMPLE = 256
 _WORTH = 0.3
 """How much of a sample must be excluded for it to be worth asking of all."""
 
-_LONGEST_PATTERN = 50_000  # characters; of thousands of columns, for which it would be slow
+_LONGEST_PATTERN = 4_000  # characters; beyond, parsing is as fast, and RE2 much slower at last
+_LONGEST_LAYOUT = 50_000  # characters of a text to go by
 _DEEPEST = 100
 _LAYOUTS = 8  # texts that are looked at for one to go by
 _SCALAR = r'(?:"(?:[^"\\]|\\.)*"|[^",{}\[\]]+)'
@@ -69,7 +70,7 @@ def limits_of(node: Node, statistics: Iterable[Statistic]) -> tuple[Limit, ...]:
     Example: ``minValues.id <= 5 AND 5 <= maxValues.id`` gives 5 as the greatest minimum and as the
     least maximum.
     """
-    known = {s.path: s for s in statistics if has_patterns(s.type)}
+    known = {s.path: s for s in statistics if has_patterns(s.type) and not s.was_float}
     found = _limits(node, known)
     return tuple(Limit(known[path], least, value) for (path, least), value in found.items())
 
@@ -131,11 +132,21 @@ def may_match_by_text(
     count = len(texts)
     if not limits or count < _FEWEST_TEXTS:
         return None
-    some = texts.take(array_of(range(0, count, max(1, count // _SAMPLE)), pa.int64()))
+    some = _some_of(texts, max(1, count // _SAMPLE))
     pattern = _pattern(some, limits)
     if pattern is None or _matches(some, pattern).true_count < _WORTH * len(some):
         return None
     return pc.invert(_matches(texts, pattern))
+
+
+def _some_of(texts: Any, step: int) -> Any:
+    """One in `step`, taken chunk by chunk: the chunks together may be too long for one array."""
+    found, start = [], 0
+    for chunk in texts.chunks if hasattr(texts, "chunks") else [texts]:
+        places = range(-start % step, len(chunk), step)
+        found.append(chunk.take(array_of(places, pa.int64())))
+        start += len(chunk)
+    return pa.concat_arrays(found)
 
 
 def _matches(texts: Any, pattern: str) -> Any:
@@ -173,7 +184,7 @@ def _layout(scalar: Any) -> _Object:
     """The text's objects; none where it is no JSON, no UTF-8, or more than a pattern can follow."""
     try:
         text = scalar.as_py()
-        if text is None or len(text) > _LONGEST_PATTERN:
+        if text is None or len(text) > _LONGEST_LAYOUT:
             return _Object()
         found = json.loads(text, object_pairs_hook=_Object)
     except (ValueError, RecursionError):

@@ -297,7 +297,7 @@ class _Rewriter:
         """Data columns that are NULL only in rows where `node` is NULL too."""
         match node:
             case Column(path):
-                known = not self._is_partition(path) and self._has_null_count(path)
+                known = self._has_null_count(path) and self._counts_rows(path)
                 return frozenset([path]) if known else frozenset()
             case Call(name) if name in _TOLERANT:
                 return frozenset()
@@ -311,6 +311,11 @@ class _Rewriter:
         if not self._statistics or self._is_partition(path):
             return False
         return not isinstance(type_of(Column(path), self._schema), t.StructType)
+
+    def _counts_rows(self, path: tuple[str, ...]) -> bool:
+        """Whether every writer counts NULLs by rows: some count the elements of lists and maps."""
+        kind = type_of(Column(path), self._schema)
+        return not isinstance(kind, t.ArrayType | t.MapType)
 
     def _some_value(self, paths: Iterable[tuple[str, ...]]) -> Node | None:
         """That no column of these is NULL throughout."""

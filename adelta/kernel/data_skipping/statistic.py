@@ -37,12 +37,14 @@ Columns: TypeAlias = "Mapping[tuple[str, ...], pa.Array[Any]]"
 class Statistic:
     """One statistic: `path` names it logically, `source` as `stats` and `stats_parsed` spell it.
 
-    Example: the minimum of `a.b` is ``("minValues", "a", "b")``.
+    Example: the minimum of `a.b` is ``("minValues", "a", "b")``. A bound of doubles in a column
+    that `was_float` may be the shortest digits of a float, such as 0.1 for 0.10000000149.
     """
 
     path: tuple[str, ...]
     source: tuple[str, ...]
     type: DataType
+    was_float: bool = False
 
     @property
     def kind(self) -> str:

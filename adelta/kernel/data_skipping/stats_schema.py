@@ -18,6 +18,7 @@ from adelta.kernel.data_skipping.statistic import (
 from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name
+from adelta.kernel.schema.widening import TYPE_CHANGES_KEY
 
 __all__ = ["nest", "partition_fields_of", "statistics_of"]
 
@@ -30,9 +31,12 @@ def statistics_of(rewritten: Node, schema: t.StructType, mode: str) -> tuple[Sta
     for path in sorted(columns_of(rewritten)):
         if path[0] not in _KINDS:
             continue
-        names, kind = _locate(path[1:], schema, mode)
-        is_value = path[0] in (MIN_VALUES, MAX_VALUES)
-        found.append(Statistic(path, (path[0], *names), kind if is_value else t.LONG))
+        names, kind, widened = _locate(path[1:], schema, mode)
+        source = (path[0], *names)
+        if path[0] in (MIN_VALUES, MAX_VALUES):
+            found.append(Statistic(path, source, kind, was_float=widened and kind == t.DOUBLE))
+        else:
+            found.append(Statistic(path, source, t.LONG))
     return tuple(found)
 
 
@@ -44,16 +48,19 @@ def partition_fields_of(rewritten: Node, schema: t.StructType) -> tuple[t.Struct
 
 def _locate(
     path: tuple[str, ...], schema: t.StructType, mode: str
-) -> tuple[tuple[str, ...], t.DataType]:
+) -> tuple[tuple[str, ...], t.DataType, bool]:
+    """The names in statistics, the type, and whether it has been widened."""
     here: t.DataType = schema
     names: list[str] = []
+    widened = False
     for name in path:
         assert isinstance(here, t.StructType)  # the predicate is bound to this schema
         field = here.field(name)
         assert field is not None
         names.append(physical_name(field, mode))
         here = field.type
-    return tuple(names), here
+        widened = TYPE_CHANGES_KEY in field.metadata
+    return tuple(names), here, widened
 
 
 def nest(columns: Columns) -> pa.RecordBatch:

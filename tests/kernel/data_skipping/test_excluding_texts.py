@@ -158,3 +158,30 @@ def test_what_no_number_is_beyond_is_no_limit_beside_others(no_bound: str) -> No
     assert len(kept(texts, f"x <= 5.0 OR {everything}")) == COUNT
     assert len(kept(texts, f"{everything} OR x <= 5.0")) == COUNT
     assert kept(texts, f"x <= 5.0 AND {everything}") == [0, 1, 2, 3, 4]
+
+
+def test_more_texts_than_one_array_can_hold_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a chunked column no array of all its chunks is made, for which they may be too long."""
+    texts = pa.chunked_array([pa.array(TEXTS[at : at + 7]) for at in range(0, COUNT, 7)])
+    chunk = pa.array([text + " " * 40_000 for text in TEXTS[:1000]])
+    long = pa.chunked_array([chunk] * 60)  # 2.4 GB, which offsets of 32 bits do not reach
+    limits = skipping("id = 3").limits
+    mask = may_match_by_text(texts, limits)
+    assert mask is not None
+    assert mask.to_pylist().index(True) == 0
+    mask = may_match_by_text(long, limits)
+    assert mask is not None
+    assert mask.true_count == 60
+
+
+def test_a_pattern_of_hundreds_of_columns_is_not_tried(parsed: list[int]) -> None:
+    """Beyond some length a regular expression is much slower than parsing."""
+    many = {f"column number {n}": n for n in range(300)}
+    texts = []
+    for number in range(COUNT):
+        body = json.loads(stats(number))
+        for kind in ("minValues", "maxValues"):
+            body[kind] = {**many, **body[kind]}
+        texts.append(json.dumps(body, separators=(",", ":")))
+    assert kept(texts, "id = 17003") == [1700]
+    assert parsed == [COUNT]

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -308,3 +309,26 @@ def test_files_whose_statistics_do_not_say_are_counted_elsewhere():
 def test_rows_cannot_be_counted_for_a_predicate_over_rows():
     assert count(files(stats(0, 1)), "id = 1") is None
     assert count(files(stats(0, 1)), "6 / p = 1") is None
+
+
+def test_bounds_in_the_digits_of_floats_cover_the_doubles_that_these_have_become():
+    """0.1 are the shortest digits of a float which as a double is 0.10000000149, and 0.7 of one
+    which is less than that double."""
+    changes = [{"fromType": "float", "toType": "double"}]
+    schema = t.StructType((t.StructField("x", t.DOUBLE, metadata={"delta.typeChanges": changes}),))
+    for digits in (0.1, 0.7, -0.1):
+        text = json.dumps({"numRecords": 1, "minValues": {"x": digits}, "maxValues": {"x": digits}})
+        value = float(np.float32(digits))
+        for op in ("=", "<=", ">="):
+            where = f"x {op} CAST('{value}' AS DOUBLE)"
+            skipping = Skipping.of(parse_expression(where), schema, ())
+            for count in (1, 2_000):  # the texts of many are told without being parsed
+                mask = skipping.logged_statistics_mask(pa.array([text] * count), None, {}, count)
+                assert mask.true_count == count, where
+
+
+def test_nulls_that_a_writer_may_have_counted_by_elements_exclude_no_file():
+    schema = t.StructType((t.StructField("a", t.ArrayType(t.LONG, contains_null=True)),))
+    text = json.dumps({"numRecords": 1, "nullCount": {"a": 2}})  # of one list of two NULLs
+    skipping = Skipping.of(parse_expression("a IS NOT NULL"), schema, ())
+    assert skipping.logged_statistics_mask(pa.array([text]), None, {}, 1).to_pylist() == [True]
