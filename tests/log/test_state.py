@@ -312,7 +312,7 @@ async def test_an_earlier_state_is_made_of_the_commits_at_hand_as_far_as_they_te
         checksums = [await known_checksum(earlier), await known_checksum(loaded)]
         assert checksums[0] is not None
         assert replace(checksums[0], transaction_id=None) == checksums[1]
-        assert await earlier.look_again()
+        assert await earlier.mark.stands(newest.store)
     assert newest.at(3) is None, "its metadata is another"
     assert states[3].at(0) is None, "it is what the segment was read of"
     assert newest.at(7) is None
