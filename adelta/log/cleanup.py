@@ -25,7 +25,6 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidTableError,
-    MissingCheckpointPartError,
     OutsideRootError,
     RootNotAllowedError,
 )
@@ -317,10 +316,7 @@ async def _unreferenced(
     log = [file for file in await list_log(store) if file.path not in gone]
 
     async def named(checkpoint: CheckpointFiles) -> list[str]:
-        try:
-            reader = await CheckpointReader.open(store, checkpoint)
-        except MissingCheckpointPartError:
-            return []  # deleted since it was listed
+        reader = await CheckpointReader.open(store, checkpoint)
         return [sidecar_path(decode_path(sidecar.path)) for sidecar in reader.sidecars]
 
     checkpoints = [

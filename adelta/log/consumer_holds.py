@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from adelta.errors import InvalidTableError, ObjectNotFoundError
+from adelta.errors import InvalidTableError, ObjectNotFoundError, StorageError
 
 if TYPE_CHECKING:
     from adelta.log.state import LogState
@@ -40,29 +40,39 @@ async def held_version(state: LogState, now_ms: int) -> int | None:
     Raises:
         InvalidTableError: what a consumer has left is damaged.
         InvalidPropertyError: the table's property names no folder.
-        StorageError: the store refused or failed.
+        StorageError: the store refused or failed, or denies a hold that it lists.
     """
     folder = state.configuration.properties.consumer_holds
     if folder is None:
         return None
     store = state.store
-    paths = [meta.path async for page in store.list(f"{folder}/") for meta in page]
     held: list[int] = []
-    for path in paths:
-        if not path.endswith(_ENDING):
-            continue
+    denied: set[str] = set()
+    for path in await _listed(store, folder):
         try:
             said = orjson.loads(await store.get(path))
             version, until_ms = said["version"], said["until"]
             if type(version) is not int or type(until_ms) is not int:
                 raise ValueError("no whole numbers")
         except ObjectNotFoundError:
-            continue  # let go meanwhile
+            denied.add(path)
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidTableError(
                 f"{state.root}/{path}, by which a consumer holds the log, is damaged ({error!r}); "
                 "let the consumer run, which writes it anew, or delete it"
             ) from error
-        if until_ms > now_ms:
-            held.append(version)
+        else:
+            if until_ms > now_ms:
+                held.append(version)
+    if denied and denied.intersection(await _listed(store, folder)):  # it was not let go meanwhile
+        raise StorageError(
+            f"{state.root}: the store lists {min(denied)}, by which a consumer holds the log, and "
+            "says that it is not there; look at the store, or try again"
+        )
     return min(held, default=None)
+
+
+async def _listed(store: ObjectStore, folder: str) -> list[str]:
+    """The paths of all holds."""
+    paths = [meta.path async for page in store.list(f"{folder}/") for meta in page]
+    return [path for path in paths if path.endswith(_ENDING)]

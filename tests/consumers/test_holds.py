@@ -14,6 +14,7 @@ from adelta.errors import (
     InvalidPropertyError,
     InvalidTableError,
     MissingDataFileError,
+    StorageError,
 )
 from adelta.kernel.log_path import commit_path
 from adelta.log.checkpoint_writer import write_checkpoint
@@ -22,6 +23,7 @@ from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.consumers.test_consumer import Kept, consume, of, put
 from tests.support.clock import ManualClock
+from tests.support.stores import DenyingStore
 
 HELD = {"adelta.consumerHolds": "_consumers"}
 
@@ -80,6 +82,16 @@ async def test_a_consumer_lets_go() -> None:
         with pytest.raises(FileNotFoundError):
             await store.head("_consumers/c.json")
     await adelta.cleanup_log(table)
+
+
+async def test_a_hold_that_is_listed_and_denied_is_not_let_go() -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    await adelta.write_table(table, pa.table({"id": [1]}), properties=HELD)
+    async with Consumer(table, "c", Kept(), hold=timedelta(days=1)):
+        denying = Table(store.uri, store=DenyingStore(store, "_consumers/c.json"))
+        with pytest.raises(StorageError, match=r"lists _consumers/c\.json"):
+            await adelta.cleanup_log(denying)
 
 
 async def test_a_table_says_in_which_folder_its_log_is_held() -> None:

@@ -31,7 +31,7 @@ from adelta.table import Table
 from tests.support.builders import TableBuilder
 from tests.support.clock import ManualClock
 from tests.support.minimal_reader import MinimalLog, log_objects
-from tests.support.stores import CountingStore, Request, WrappedStore
+from tests.support.stores import CountingStore, DenyingStore, Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -350,6 +350,15 @@ async def test_sidecars_stay_where_a_checkpoint_cannot_say_which_it_needs() -> N
     before = await sidecars(store)
     found = await adelta.cleanup_log(opened(store, clock), retention=timedelta(days=2))
     assert found.num_commits == 6
+    assert await sidecars(store) == before
+
+
+async def test_sidecars_stay_where_a_checkpoint_is_listed_and_denied() -> None:
+    store, clock = await aged_table(properties=V2_PROPERTIES, protocol=V2)
+    log = MinimalLog(await log_objects(store))
+    before = await sidecars(store)
+    denying = DenyingStore(store, log.checkpoints[9][0][0])
+    await adelta.cleanup_log(opened(denying, clock), retention=timedelta(days=2))
     assert await sidecars(store) == before
 
 

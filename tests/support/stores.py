@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from adelta._concurrency import map_concurrent
-from adelta.errors import CommitOutcomeUnknownError, StorageError
+from adelta.errors import CommitOutcomeUnknownError, ObjectNotFoundError, StorageError
 from adelta.kernel.log_path import commit_path
 from adelta.storage.forwarding_store import ForwardingStore
 from adelta.storage.memory import MemoryStore
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CountingStore",
+    "DenyingStore",
     "FailingStore",
     "Fault",
     "LaterStore",
@@ -247,3 +249,18 @@ class OverlookingStore(WrappedStore):
         without = {*map(commit_path, versions)}
         async for page in self.inner.list(prefix, start_after=start_after, recursive=recursive):
             yield [meta for meta in page if meta.path not in without]
+
+
+class DenyingStore(WrappedStore):
+    """A store that lists the object at `denied`, and says so many times that it is not there."""
+
+    def __init__(self, inner: ObjectStore, denied: str = "", times: float = math.inf) -> None:
+        super().__init__(inner)
+        self.denied = denied
+        self.left = times
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if request.kind in ("get", "head") and request.path == self.denied and self.left > 0:
+            self.left -= 1
+            raise ObjectNotFoundError(request.path)
+        return await run()

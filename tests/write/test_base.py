@@ -15,7 +15,6 @@ from adelta.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     InvalidTableError,
-    ObjectNotFoundError,
     SchemaMismatchError,
     TableNotFoundError,
     ThrottledError,
@@ -29,7 +28,7 @@ from adelta.operations import delete, write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table, latest_state
 from tests.support.races import OvertakenStore
-from tests.support.stores import CountingStore, WrappedStore
+from tests.support.stores import CountingStore, DenyingStore, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -297,24 +296,11 @@ async def test_one_answer_without_a_body_takes_no_commit_back() -> None:
     assert (await write_table(table, rows(3))).version == 3
 
 
-class Denies(WrappedStore):
-    """Where requests for one commit, which listings show, are told that it is not there."""
-
-    denied: str = ""
-    left = 0
-
-    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
-        if request.kind == "get" and request.path == self.denied and self.left:
-            self.left -= 1
-            raise ObjectNotFoundError(request.path)
-        return await run()
-
-
 @pytest.mark.parametrize("times", [1, 3, 4])
 async def test_a_base_that_is_listed_and_denied_takes_no_commit_back(times: int) -> None:
     """Others may have read the commit by then."""
     inner = space()
-    store = Denies(inner)
+    store = DenyingStore(inner)
     table = Table(inner.uri, store=store)
     for number in range(3):
         await write_table(table, rows(number))
@@ -325,7 +311,7 @@ async def test_a_base_that_is_listed_and_denied_takes_no_commit_back(times: int)
 
 async def test_where_the_base_is_listed_and_always_denied_the_outcome_is_unknown() -> None:
     inner = space()
-    store = Denies(inner)
+    store = DenyingStore(inner)
     table = Table(inner.uri, store=store)
     for number in range(3):
         await write_table(table, rows(number))
