@@ -373,10 +373,10 @@ NETWORK_FAULTS: Mapping[str, NetworkFault] = {
     "429": NetworkFault(_answers(429, "TooManyRequests")),
     "408 in disguise": NetworkFault(_answers(400, "RequestTimeout")),
     "clock skew": NetworkFault(_answers(403, "RequestTimeTooSkewed"), share=0.05),
-    "404 of what is there": NetworkFault(_answers(404, "NoSuchKey"), _gets_other, share=0.05),
     "404 of a commit that is there": NetworkFault(
         _answers(404, "NoSuchKey"), _gets_commit, share=0.1, ages=True
     ),
+    "404 of what is there": NetworkFault(_answers(404, "NoSuchKey"), _gets_other, share=0.3),
     "412 to a put that won": NetworkFault(
         _answers(412, "PreconditionFailed", applied=True), is_commit, share=0.5
     ),
