@@ -44,7 +44,6 @@ __all__ = ["VersionReplay", "reconciled"]
 _VERSION = pa.field(VERSION_COLUMN, pa.int64())
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _MOST_CHUNKS = 64  # of the table of files
-_FILE_BYTES = 50_000  # of memory of an open file of a checkpoint, about: its footer
 
 
 class VersionReplay:
