@@ -163,7 +163,8 @@ async def vacuum(
         InvalidUseError: the table's catalog does not permit it; or the mode is ``lite``, and the
             log no longer has commits that no VACUUM has looked at.
         TableNotFoundError: there is no table.
-        VersionNotFoundError: a version to keep does not exist, or is no longer kept.
+        VersionNotFoundError: a version to keep does not exist, or is no longer kept; or the store
+            does not show a commit that it has just taken.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         CommitOutcomeUnknownError: a commit of the history may or may not have happened.
         InvalidTableError: the log is damaged.
@@ -274,7 +275,7 @@ class _Vacuum:
             start.metrics["sizeOfDataToDelete"] = unneeded.size
         assert start.version is not None
         if start.version != self.state.version + 1:
-            unneeded = await self._look_again(unneeded)
+            unneeded = await self._look_again(unneeded, start.version)
         try:
             deleted = await self._run(start.executor, unneeded)
             directories = await self._remove_directories(unneeded)
@@ -311,9 +312,15 @@ class _Vacuum:
             kept.append(await kept_files(older, roots, _NEVER_MS))
         return KeptFiles.of([each.paths for each in kept])
 
-    async def _look_again(self, unneeded: Unneeded) -> Unneeded:
-        """What is left of it by what others have committed before the start."""
+    async def _look_again(self, unneeded: Unneeded, start: int) -> Unneeded:
+        """What is left of it by what others have committed before the start, which is a version.
+
+        Raises:
+            VersionNotFoundError: the store shows a log that ends before that.
+        """
         state = await latest_state(self.table)
+        if state.version < start:  # the store has shown an older log
+            state = await state_at(self.table, start)
         state.configuration.check_writable(self.table.uri)
         kept = await self._kept(state)
         return unneeded.without(kept, VacuumRules.of(state.configuration))

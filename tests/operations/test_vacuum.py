@@ -13,12 +13,14 @@ import adelta
 from adelta.errors import (
     InvalidOptionError,
     MissingDataFileError,
+    ObjectNotFoundError,
     StorageError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from adelta.kernel.actions.protocol import Protocol
+from adelta.kernel.log_path import commit_path
 from adelta.progress import Progress
 from adelta.storage import local_tree
 from adelta.storage.local import LocalStore
@@ -29,10 +31,10 @@ from tests.support.clock import ManualClock
 from tests.support.stores import CountingStore, LaterStore, Request, WrappedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 R = TypeVar("R")
 DAY = 86_400_000
@@ -242,6 +244,48 @@ async def test_what_is_restored_before_it_starts_to_delete_stays() -> None:
     done = await world.vacuum(Meanwhile(world.store, restore))
     assert (done.start_version, done.num_deleted_files) == (builder.version + 1, 1)
     assert await world.outside_log() == {"back"}
+
+
+class Forgetful(WrappedStore):
+    """A store that, once it has taken a commit, does not show the log from a version on."""
+
+    def __init__(self, inner: ObjectStore, taken: int, hidden: int) -> None:
+        super().__init__(inner)
+        self._taken = commit_path(taken)
+        self._hidden = {commit_path(version) for version in range(hidden, taken + 1)}
+        self.forgets = False
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        hidden = self.forgets and request.path in self._hidden
+        if hidden and request.kind in ("get", "head"):
+            raise ObjectNotFoundError(request.path)
+        answer = await run()
+        if request.kind == "put" and request.path == self._taken:
+            self.forgets = True
+        return answer
+
+    async def list(self, *args: Any, **options: Any) -> AsyncIterator[list[ObjectMeta]]:
+        async for page in super().list(*args, **options):
+            hidden = self._hidden if self.forgets else set()
+            yield [meta for meta in page if meta.path not in hidden]
+
+
+async def test_nothing_goes_by_a_log_that_ends_before_its_own_start() -> None:
+    world = await World.make()
+    builder = world.builder
+    await world.put("back", "away")
+    await builder.commit(builder.add("back"), builder.add("away"))
+    await builder.commit(builder.remove("back"), builder.remove("away"))
+    world.clock.advance(days=8)
+    store = Forgetful(world.store, taken=builder.version + 2, hidden=builder.version + 1)
+
+    async def restore() -> None:
+        await builder.commit(builder.add("back"), operation="RESTORE")
+
+    with pytest.raises(VersionNotFoundError):
+        await world.vacuum(Meanwhile(store, restore))
+    assert store.forgets
+    assert await world.outside_log() == {"back", "away"}
 
 
 def _write_old(path: Path) -> None:

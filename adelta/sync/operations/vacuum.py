@@ -65,7 +65,8 @@ def vacuum(
         InvalidUseError: the table's catalog does not permit it; or the mode is ``lite``, and the
             log no longer has commits that no VACUUM has looked at.
         TableNotFoundError: there is no table.
-        VersionNotFoundError: a version to keep does not exist, or is no longer kept.
+        VersionNotFoundError: a version to keep does not exist, or is no longer kept; or the store
+            does not show a commit that it has just taken.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         CommitOutcomeUnknownError: a commit of the history may or may not have happened.
         InvalidTableError: the log is damaged.
