@@ -126,9 +126,16 @@ _EXAMINED = 20_000  # likewise
 
 
 class AdeltaError(Exception):
-    """Root of every error that adelta raises."""
+    """Root of every error that adelta raises.
 
-    def __init__(self, message: str = "") -> None:
+    Attributes:
+        reason: what was refused, as one word that no release changes, where the class alone does
+            not say it and a program may want to know; else None.
+    """
+
+    reason: str | None = None
+
+    def __init__(self, message: str = "", *, reason: str | None = None) -> None:
         if len(message) > _EXAMINED:
             message = f"{message[: _EXAMINED // 2]} [...] {message[-_EXAMINED // 2 :]}"
         message = without_secrets(message)
@@ -136,6 +143,8 @@ class AdeltaError(Exception):
         if left_out > 100:
             message = f"{message[:_BEGINNING]} [{left_out:,} characters left out] {message[-_END:]}"
         super().__init__(message)
+        if reason is not None:
+            self.reason = reason
 
 
 class TableNotFoundError(AdeltaError, FileNotFoundError):

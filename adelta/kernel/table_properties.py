@@ -114,7 +114,8 @@ class Property(Generic[T_co]):
             return self.parse(text)
         except ValueError as error:
             raise InvalidPropertyError(
-                f"the table property {self.key} is {text!r}, but it {error}"
+                f"the table property {self.key} is {text!r}, but it {error}",
+                reason="property_value",
             ) from error
 
 
@@ -436,7 +437,8 @@ def validate(
 def _checked(known: Property[object], text: str) -> Property[object]:
     if not known.settable:
         raise InvalidPropertyError(
-            f"the table property {known.key} is kept by Delta itself and cannot be set"
+            f"the table property {known.key} is kept by Delta itself and cannot be set",
+            reason="property_not_settable",
         )
     known.check(text)
     return known

@@ -39,7 +39,10 @@ def identity_column(
         InvalidOptionError: the step is 0, or a number has more than 64 bits.
     """
     if step == 0:
-        raise InvalidOptionError(f"the identity column {name!r} has the step 0; choose another one")
+        raise InvalidOptionError(
+            f"the identity column {name!r} has the step 0; choose another one",
+            reason="identity_step_zero",
+        )
     for number in (start, step):
         if not _LEAST <= number <= _GREATEST:
             raise InvalidOptionError(

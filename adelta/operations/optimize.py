@@ -169,7 +169,8 @@ def _check_goes_together(
         name = "where" if where is not None else "zorder_by"
         raise InvalidOptionError(
             f"{uri} is clustered, and optimised as its clustering columns say; leave out {name}, "
-            "or change the columns by adelta.cluster_by"
+            "or change the columns by adelta.cluster_by",
+            reason=f"{name}_of_clustered_table",
         )
     if full and not is_clustered:
         raise InvalidOptionError(

@@ -232,7 +232,8 @@ class Assignments:
             if path[0] in numbered:
                 raise SchemaMismatchError(
                     f"column {path[0]!r} is an identity column: numbers that rows were given "
-                    "stay; leave it out"
+                    "stay; leave it out",
+                    reason="identity_column_set",
                 )
             if path in found:
                 raise InvalidOptionError(f"column {'.'.join(path)!r} is set twice; set it once")

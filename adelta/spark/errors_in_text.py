@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from adelta import errors
-from adelta.spark.exceptions import as_spark_has_it, with_condition
+from adelta.spark.exceptions import as_read, as_spark_has_it
 
 __all__ = ["error_in", "recognise_remote_errors"]
 
@@ -37,7 +37,7 @@ def error_in(text: str) -> Exception | None:
     end = _END.search(text, found.end())
     error = kind(text[found.end() : end.start() if end else None].strip())
     if found[2] is not None:
-        error = with_condition(error, found[2])
+        error = as_read(error, found[2])
     known = as_spark_has_it(error)
     return known if isinstance(known, PySparkException) else None
 

@@ -41,12 +41,14 @@ __all__ = [
     "ProtocolChangedException",
     "RefusedRequest",
     "WrongTypeError",
+    "as_read",
     "as_spark_has_it",
     "condition_of",
     "known_as_of",
     "no_columns",
     "raises_as_spark",
     "refused",
+    "tells_reasons",
     "with_condition",
 ]
 
@@ -132,7 +134,7 @@ _SPARKS: dict[type[e.AdeltaError], tuple[type[PySparkException], str | None]] = 
     e.UnresolvedColumnError: (AnalysisException, "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
     e.InvalidExpressionError: (AnalysisException, None),
     e.UnknownPropertyError: (AnalysisException, "DELTA_UNKNOWN_CONFIGURATION"),
-    e.InvalidPropertyError: (AnalysisException, None),
+    e.InvalidPropertyError: (RefusedRequest, None),
     e.InvalidStatementError: (ParseException, "PARSE_SYNTAX_ERROR"),
     e.InvalidUseError: (RefusedRequest, None),
     e.HistoryRetainedError: (RefusedRequest, "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST"),
@@ -148,7 +150,54 @@ _SPARKS: dict[type[e.AdeltaError], tuple[type[PySparkException], str | None]] = 
 }
 """delta-spark's class and condition of each error: those of the first that it is one of."""
 
-_OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError], str]] = {
+_OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
+    "identity_column_set": (AnalysisException, "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"),
+    "identity_column_type": (
+        UnsupportedOperationException,
+        "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+    ),
+    "identity_step_zero": (AnalysisException, "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP"),
+    "identity_values_given": (
+        AnalysisException,
+        "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
+    ),
+    "matched_clause_never_applies": (
+        AnalysisException,
+        "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION",
+    ),
+    "merge_without_clause": (AnalysisException, "DELTA_MERGE_MISSING_WHEN"),
+    "not_matched_by_source_clause_never_applies": (
+        AnalysisException,
+        "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
+    ),
+    "not_matched_clause_never_applies": (
+        AnalysisException,
+        "DELTA_NON_LAST_NOT_MATCHED_CLAUSE_OMIT_CONDITION",
+    ),
+    "order_by_partition_column": (
+        IllegalArgumentException,
+        "DELTA_ZORDERING_ON_PARTITION_COLUMN",
+    ),
+    "output_mode": (AnalysisException, "DELTA_UNSUPPORTED_OUTPUT_MODE"),
+    "partition_by_identity_column": (
+        AnalysisException,
+        "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED",
+    ),
+    "property_not_settable": (
+        UnsupportedOperationException,
+        "DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+    ),
+    "property_value": (IllegalArgumentException, None),
+    "where_beyond_partitions": (AnalysisException, "DELTA_NON_PARTITION_COLUMN_REFERENCE"),
+    "where_of_clustered_table": (
+        UnsupportedOperationException,
+        "DELTA_CLUSTERING_WITH_PARTITION_PREDICATE",
+    ),
+    "zorder_by_of_clustered_table": (AnalysisException, "DELTA_CLUSTERING_WITH_ZORDER_BY"),
+}
+"""The same of an error that has one of these reasons."""
+
+_OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError] | str, str]] = {
     "add constraint": {
         e.InvariantViolationError: "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION",
         e.InvalidOptionError: "DELTA_CONSTRAINT_ALREADY_EXISTS",
@@ -166,7 +215,19 @@ _OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError], str]] = {
         e.InvalidUseError: "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
         e.UnsupportedFeatureError: "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
     },
-    "order": {e.ColumnNotFoundError: "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST"},
+    "merge statement": {
+        "matched_clause_never_applies": "NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION",
+        "not_matched_by_source_clause_never_applies": (
+            "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION"
+        ),
+        "not_matched_clause_never_applies": (
+            "NON_LAST_NOT_MATCHED_BY_TARGET_CLAUSE_OMIT_CONDITION"
+        ),
+    },
+    "optimize": {
+        e.ColumnNotFoundError: "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST",
+        e.UnresolvedColumnError: "DELTA_NON_PARTITION_COLUMN_REFERENCE",
+    },
     "rename column": {e.InvalidUseError: "DELTA_UNSUPPORTED_RENAME_COLUMN"},
     "restore": {
         e.TimestampTooEarlyError: "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER",
@@ -180,13 +241,14 @@ _OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError], str]] = {
     "vacuum": {e.InvalidOptionError: "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"},
     "write": {e.SchemaMismatchError: "DELTA_METADATA_MISMATCH"},
 }
-"""What a condition is instead, where an error is of one of these actions."""
+"""What a condition is instead, where an error of the class or reason is of one of these actions."""
 
 _CONDITION = "condition_of_delta"
 _KINDS: dict[str, type[PySparkException]] = {
     "DELTA_FEATURE_DROP_": UnknownException,  # of a class of Scala's that PySpark does not know
     "DELTA_NEW_": AnalysisException,
     "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG": UnknownException,
+    "NON_LAST_": ParseException,
 }
 """delta-spark's class of conditions that begin so, where it is not that of the error's."""
 _made: dict[tuple[type[e.AdeltaError], type[PySparkException]], type[e.AdeltaError]] = {}
@@ -214,7 +276,7 @@ def as_spark_has_it(error: e.AdeltaError) -> e.AdeltaError:
     known = next((base for base in kind.__mro__ if base in _SPARKS), None)
     if known is None or isinstance(error, PySparkException):
         return error
-    spark_kind, condition = _SPARKS[known]
+    spark_kind, condition = _OF_REASONS.get(error.reason or "", _SPARKS[known])
     condition = vars(error).get(_CONDITION, condition)
     for beginning, its_kind in _KINDS.items():
         if condition is not None and condition.startswith(beginning):
@@ -238,13 +300,19 @@ def known_as_of(action: str) -> Iterator[None]:
         yield
     except e.AdeltaError as error:
         own: e.AdeltaError = vars(error).get("adeltas_own", error)
-        for kind, condition in _OF_ACTIONS[action].items():
-            if isinstance(own, kind) and _CONDITION not in vars(own):
+        for which, condition in _OF_ACTIONS[action].items():
+            if _CONDITION not in vars(own) and _is_such(own, which):
                 with_condition(own, condition)
                 if own is not error:  # which Spark has had already
                     raise as_spark_has_it(own) from error.__cause__
                 break
         raise
+
+
+def _is_such(error: e.AdeltaError, which: type[e.AdeltaError] | str) -> bool:
+    if isinstance(which, str):
+        return error.reason == which
+    return isinstance(error, which) and error.reason not in _OF_REASONS
 
 
 def with_condition(error: e.AdeltaError, condition: str) -> e.AdeltaError:
@@ -256,6 +324,33 @@ def with_condition(error: e.AdeltaError, condition: str) -> e.AdeltaError:
 def condition_of(error: e.AdeltaError) -> str | None:
     """The condition that an error was given of its own."""
     return vars(error).get(_CONDITION)
+
+
+def as_read(error: e.AdeltaError, condition: str) -> e.AdeltaError:
+    """The error, in the text of which this condition stood."""
+    for reason, (_, its) in _OF_REASONS.items():
+        if its == condition:
+            error.reason = reason
+            return error
+    return with_condition(error, condition)
+
+
+def tells_reasons(method: Callable[P, R]) -> Callable[P, R]:
+    """The method of a data source, whose errors say the conditions of their reasons in their text.
+
+    Nothing but the text comes to the driver, where `as_read` tells by it.
+    """
+
+    @wraps(method)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except e.AdeltaError as error:
+            if error.reason not in _OF_REASONS:
+                raise
+            raise as_spark_has_it(error) from error.__cause__
+
+    return called
 
 
 def refused(text: str, condition: str) -> e.AdeltaError:

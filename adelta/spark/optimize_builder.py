@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adelta.kernel.expressions.nodes import split_conjuncts
 from adelta.operations.optimize import rearranged
-from adelta.spark.exceptions import WrongTypeError, raises_as_spark
+from adelta.spark.exceptions import WrongTypeError, known_as_of, raises_as_spark
 from adelta.spark.not_of_java import NotOfJava
 from adelta.spark.sql_names import frame
 from adelta.spark.unresolved_text import unresolved_text
@@ -73,5 +73,6 @@ class DeltaOptimizeBuilder(NotOfJava):
             said = [unresolved_text(each) for each in split_conjuncts(self._where)]
             return await rearranged(handle, self._where, columns, said=said)
 
-        done = table._access.run(run)
+        with known_as_of("optimize"):
+            done = table._access.run(run)
         return frame(table._spark, optimize_answer(table._path, done))

@@ -178,6 +178,7 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
 
 def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
     plain_format, plain_start, plain_to_table = writer.format, writer.start, writer.toTable
+    plain_mode = writer.outputMode
     _remember_options(writer)
 
     @wraps(plain_format)
@@ -185,6 +186,12 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         self._adelta_format = source.lower()
         self._adelta_writes = source.lower() in formats_of(_session(self))
         return plain_format(self, FORMAT if self._adelta_writes else source)
+
+    @wraps(plain_mode)
+    def output_mode(self: Any, outputMode: str) -> Any:
+        found = plain_mode(self, outputMode)
+        self._adelta_mode = outputMode
+        return found
 
     def remembering(name: str) -> Callable[..., Any]:
         plain = getattr(writer, name)
@@ -198,6 +205,7 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         return by
 
     @wraps(plain_start)
+    @raises_as_spark
     def start(
         self: Any,
         path: Any = None,
@@ -213,6 +221,7 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
             self.partitionBy(partitionBy)
         self.options(**options)
         if getattr(self, "_adelta_writes", False):
+            _check_mode(self, outputMode)
             prepare(_session(self))
             _tell_settings(self)
             _tell_storage(self, path)
@@ -237,7 +246,7 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         if partitionBy is not None:
             self.partitionBy(partitionBy)
         self.options(**options)
-        place = _sink_of(self, tableName, formats_of(_session(self)))
+        place = _sink_of(self, tableName, formats_of(_session(self)), outputMode)
         if place is None:
             return plain_to_table(  # type: ignore[no-any-return]
                 self, tableName, None, outputMode, None, queryName
@@ -252,14 +261,27 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         return start(self, None, FORMAT, outputMode, None, queryName)
 
     writer.format, writer.start, writer.toTable = format, start, to_table
+    writer.outputMode = output_mode
     writer.partitionBy, writer.clusterBy = remembering("partitionBy"), remembering("clusterBy")
 
 
-def _sink_of(writer: Any, name: Any, formats: frozenset[str]) -> str | None:
+def _check_mode(writer: Any, asked: Any) -> None:
+    """Refuse the output modes that a table is not written in."""
+    mode = getattr(writer, "_adelta_mode", None) if asked is None else asked
+    if str(mode).lower() == "update":
+        raise InvalidOptionError(
+            "a stream appends rows to a table, or replaces all in the output mode complete, and "
+            "does not update: merge the rows in foreachBatch, or choose append or complete",
+            reason="output_mode",
+        )
+
+
+def _sink_of(writer: Any, name: Any, formats: frozenset[str], mode: Any = None) -> str | None:
     """Where the Delta table of a name is, which is created if there is none; None of others.
 
     Raises:
-        InvalidOptionError: the writer was told another format than the table's.
+        InvalidOptionError: the writer was told another format than the table's, or an output mode
+            that tables are not written in.
         AdeltaError: there can be no such table; see `DeltaTableBuilder.execute`.
     """
     from adelta.spark.stream_tables import create_for, place_of  # which ask sessions
@@ -275,10 +297,12 @@ def _sink_of(writer: Any, name: Any, formats: frozenset[str]) -> str | None:
                 f"{name} is a Delta table, which cannot be written to as {told}: leave the format "
                 "out, or choose another name"
             )
+        _check_mode(writer, mode)
         return place
     default = spark.conf.get("spark.sql.sources.default", None) or ""
     if (default.lower() if told is None else told) not in formats:
         return None
+    _check_mode(writer, mode)
     given, layout = vars(writer).get(_OPTIONS, {}), vars(writer).get(_LAYOUT, {})
     return create_for(
         spark,

@@ -98,7 +98,8 @@ class DeltaColumnBuilder(NotOfJava):
             if not isinstance(self._type, s.LongType):
                 raise InvalidOptionError(
                     f"column {self._name!r} is to number rows, so it is a BIGINT, not a "
-                    f"{self._type.simpleString()}"
+                    f"{self._type.simpleString()}",
+                    reason="identity_column_type",
                 )
         return s.StructField(self._name, self._type, self._nullable, dict(self._metadata))
 

@@ -25,6 +25,7 @@ from adelta.operations.distributed_write import (
     plan_write,
     write_files,
 )
+from adelta.spark.exceptions import tells_reasons
 from adelta.spark.shapes import holds_shapes, without_systems
 from adelta.spark.types import arrow_schema, to_delta_schema
 from adelta.sync._portal import call, feed
@@ -142,6 +143,7 @@ def _check_partitions_are_told(options: WriteOptions, job: WriteJob) -> None:
     )
 
 
+@tells_reasons
 def plan_job(
     options: WriteOptions, schema: StructType, *, overwrite: bool, assigns: bool = False
 ) -> WriteJob:

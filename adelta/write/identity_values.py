@@ -73,7 +73,8 @@ class IdentityValues:
             elif not column.allows_explicit:
                 raise SchemaMismatchError(
                     f"column {column.name!r} is GENERATED ALWAYS AS IDENTITY: the table numbers "
-                    "its rows itself; leave the column out"
+                    "its rows itself; leave the column out",
+                    reason="identity_values_given",
                 )
         self._rows += rows.num_rows
         return rows

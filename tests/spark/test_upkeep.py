@@ -135,8 +135,7 @@ WRONG_MERGES = [
         TypeError,
         "^Values of dict in 'set' in whenNotMatchedBySourceUpdate must contain only Spark SQL Col",
     ),
-    (lambda t, s: t.merge(s, "true").execute(), AnalysisException, "no clause"),
-    (lambda t, s: t.merge(s, "true").execute(), IllegalArgumentException, "no clause"),
+    (lambda t, s: t.merge(s, "true").execute(), AnalysisException, "DELTA_MERGE_MISSING_WHEN"),
     (
         lambda t, s: t.merge(s, "true").whenMatchedDelete("id1 > 0").execute(),
         AnalysisException,

@@ -141,11 +141,18 @@ def check_identity_columns(schema: StructType, partition_columns: Iterable[str] 
         if len(path) > 1:
             raise SchemaMismatchError(f"{shown} is nested; only a column of the table numbers rows")
         if field.type != LONG:
-            raise SchemaMismatchError(f"{shown} is a {field.type}, but has to be a long (int64)")
+            raise SchemaMismatchError(
+                f"{shown} is a {field.type}, but has to be a long (int64)",
+                reason="identity_column_type",
+            )
         if field.metadata.get(_STEP) == 0:
-            raise SchemaMismatchError(f"{shown} has the step 0; choose another one")
+            raise SchemaMismatchError(
+                f"{shown} has the step 0; choose another one", reason="identity_step_zero"
+            )
         if field.name.lower() in partitions:
-            raise SchemaMismatchError(f"{shown} cannot be a partition column")
+            raise SchemaMismatchError(
+                f"{shown} cannot be a partition column", reason="partition_by_identity_column"
+            )
         if any(key in field.metadata for key in _OTHER_SOURCES):
             raise SchemaMismatchError(
                 f"{shown} has a default or a generation expression beside; choose one of these"

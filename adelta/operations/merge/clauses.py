@@ -105,7 +105,8 @@ def check_clauses(clauses: Sequence[Clause]) -> None:
     if not clauses:
         raise InvalidOptionError(
             "the merge has no clause; say what becomes of rows, such as by "
-            "when_matched_update_all() or when_not_matched_insert_all()"
+            "when_matched_update_all() or when_not_matched_insert_all()",
+            reason="merge_without_clause",
         )
     open_ended: dict[str, Clause] = {}
     for clause in clauses:
@@ -113,7 +114,8 @@ def check_clauses(clauses: Sequence[Clause]) -> None:
         if before is not None:
             raise InvalidOptionError(
                 f"the clause {clause.shown} comes after {before.shown}, which has no condition and "
-                "takes all of these rows; give every clause of a kind but the last a condition"
+                "takes all of these rows; give every clause of a kind but the last a condition",
+                reason=f"{clause.kind}_clause_never_applies",
             )
         if clause.condition is None:
             open_ended[clause.kind] = clause

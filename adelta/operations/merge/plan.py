@@ -410,7 +410,8 @@ class _Planner:
         if name in self._identities:
             raise SchemaMismatchError(
                 f"column {name!r} is an identity column: numbers that rows were given stay; leave "
-                "it out, and name the columns to set"
+                "it out, and name the columns to set",
+                reason="identity_column_set",
             )
 
     def _check_not_numbered(self, name: str) -> None:
@@ -418,7 +419,8 @@ class _Planner:
         if identity is not None and not identity.allows_explicit:
             raise SchemaMismatchError(
                 f"column {name!r} is GENERATED ALWAYS AS IDENTITY: the table numbers its rows "
-                "itself; leave the column out"
+                "itself; leave the column out",
+                reason="identity_values_given",
             )
 
     def _check_fits(self, field: t.StructField, value: Node, clause: Clause) -> None:

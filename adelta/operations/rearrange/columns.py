@@ -51,7 +51,8 @@ def z_order_columns(
         if path[0].lower() in partitions:
             raise InvalidOptionError(
                 f"{shown(path)!r} is a partition column: all rows of a partition have the same "
-                "value, by which they cannot be ordered; leave it out of zorder_by"
+                "value, by which they cannot be ordered; leave it out of zorder_by",
+                reason="order_by_partition_column",
             )
         data_type = type_at(configuration.schema, path)
         if not (has_bounds(data_type) or data_type in (t.BOOLEAN, t.BINARY)):

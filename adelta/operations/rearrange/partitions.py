@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError
 from adelta.kernel.data_skipping.prune import Skipping
+from adelta.kernel.expressions.nodes import columns_of
+from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.operations.matching import decided_by_partition
 
 if TYPE_CHECKING:
@@ -42,9 +44,12 @@ def _skipping(
 ) -> Skipping:
     if not by_statistics and not decided_by_partition(where, configuration):
         names = ", ".join(configuration.partition_columns) or "none"
+        named = columns_of(bind_predicate(where, configuration.schema))
+        beyond = not {path[0] for path in named} <= set(configuration.partition_columns)
         raise InvalidOptionError(
             f"{uri}: files are written anew partition by partition, so that `where` may only "
-            f"compare partition columns ({names}), and not compute what can fail"
+            f"compare partition columns ({names}), and not compute what can fail",
+            reason="where_beyond_partitions" if beyond else None,
         )
     return Skipping.of(
         where,

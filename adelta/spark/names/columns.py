@@ -68,7 +68,8 @@ def _of_table(field: StructField, identity: Mapping[str, Any] | None) -> StructF
     if identity is not None:
         if field.type != LONG:
             raise SchemaMismatchError(
-                f"the identity column {field.name!r} is of type {field.type}; make it BIGINT"
+                f"the identity column {field.name!r} is of type {field.type}; make it BIGINT",
+                reason="identity_column_type",
             )
         kept["delta.identity.start"] = identity["start"]
         kept["delta.identity.step"] = identity["step"]
