@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -174,3 +176,14 @@ def test_a_commit_that_says_anything_else_keeps_its_level() -> None:
     only = removes_table([RemoveFile("b", 1, False)])
     assert effective_level(StagedChanges("i", removes=only), asked) is IsolationLevel.SNAPSHOT
     assert effective_level(StagedChanges("i", adds=(moved,)), asked) is IsolationLevel.SNAPSHOT
+
+
+def test_a_commit_of_many_files_takes_little_more_memory_than_its_text() -> None:
+    files = [replace(ADD, path=f"{number}", stats="x" * 1000) for number in range(3000)]
+    tracemalloc.start()
+    try:
+        text = encode_commit(files)
+        assert tracemalloc.get_traced_memory()[1] < 1.3 * len(text)
+    finally:
+        tracemalloc.stop()
+    assert text.count(b"\n") == len(files)
