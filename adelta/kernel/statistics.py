@@ -31,6 +31,7 @@ __all__ = [
     "bound_text",
     "bounded_leaves",
     "check_stats_columns",
+    "exact_text",
     "has_bounds",
     "json_members",
     "json_object",
@@ -313,6 +314,14 @@ def bound_text(value: Any, prefix: int, *, is_greatest: bool = False) -> str | N
             return None
         return repr(value if value or is_greatest else -0.0)
     return _text(value, prefix, truncate_max if is_greatest else truncate_min)
+
+
+def exact_text(kind: type) -> Callable[[Any], str] | None:
+    """What makes the JSON text of each bound of a type, the least and the greatest alike.
+
+    None of floats and texts, whose bounds are not said as they are, and of types without bounds.
+    """
+    return None if kind is float else _TEXTS.get(kind)
 
 
 def _value(bound: Any) -> Any:

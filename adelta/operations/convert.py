@@ -76,7 +76,7 @@ __all__ = [
 ]
 
 _FILES_A_TASK = 256
-_LOCAL_FILES_A_TASK = 1024  # what is found out of the first of a task counts for little then
+_LOCAL_FILES_A_TASK = 4096  # what is found out of the first of a task counts for little then
 _FOLDER_MARK = "_$folder$"
 _KEEPERS = {
     ".hoodie/": "a Hudi table, some of whose files are of earlier versions",

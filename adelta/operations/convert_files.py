@@ -28,7 +28,7 @@ from adelta.parquet.footer.fetch_footer import (
     TRAILER,
     check_counts,
     fetch_footer,
-    footer_within,
+    footer_bytes,
 )
 from adelta.parquet.footer.file_statistics import (
     footer_statistics,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from adelta.kernel.schema.types import StructField, StructType
-    from adelta.parquet.footer.fetch_footer import FetchedFooter
     from adelta.parquet.footer.file_statistics import FooterStatistics, LeafPlan
     from adelta.parquet.footer.footer_form import FooterForm
     from adelta.parquet.footer.footer_shape import FooterShape
@@ -60,7 +59,7 @@ _FIRST_TAIL = 64 * 1024
 _LEAST_TAIL = 4 * 1024
 _LESSONS = 16  # footers that shapes are learnt of, in a task
 _PARSED_TOGETHER = 32  # footers: a worker thread each would cost more than the parsing
-_READ_TOGETHER = 128  # of files of this machine
+_READ_TOGETHER = 512  # of files of this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,39 +194,40 @@ class _Looking:
     def here(self, store: ObjectStore, files: Sequence[ObjectMeta]) -> list[AddFile]:
         """The files of this machine, for a worker thread."""
         assert store.local is not None
-        found = []
+        footers = []
         tails = store.local.read_suffixes([meta.path for meta in files], self._task.tail)
         for meta in files:
             try:
-                fetched = footer_within(meta.path, next(tails))
-                if fetched is None:
-                    whole = store.local.read_suffix(meta.path, max(meta.size, TRAILER))
-                    fetched = footer_within(meta.path, whole)
+                suffix = next(tails)
+                footer = footer_bytes(meta.path, suffix)
+                if footer is None:
+                    suffix = store.local.read_suffix(meta.path, max(meta.size, TRAILER))
+                    footer = footer_bytes(meta.path, suffix)
             except ObjectNotFoundError as error:
                 raise _changed(meta.path) from error
-            assert fetched is not None
-            found.append(fetched)
-        return self._adds(files, found)
+            if footer is None or suffix.object_size != meta.size:
+                raise _changed(meta.path)
+            footers.append(footer)
+        return self._adds(files, footers)
 
     async def afar(self, store: ObjectStore, files: Sequence[ObjectMeta]) -> list[AddFile]:
         """Files of a store, whose footers are asked for at once."""
 
-        async def fetch(meta: ObjectMeta) -> FetchedFooter:
+        async def fetch(meta: ObjectMeta) -> bytes:
             try:
-                return await fetch_footer(store, meta.path, tail=min(self._task.tail, meta.size))
+                tail = min(self._task.tail, meta.size)
+                fetched = await fetch_footer(store, meta.path, tail=tail)
             except ObjectNotFoundError as error:
                 raise _changed(meta.path) from error
-
-        fetched = await map_concurrent(fetch, files, limit=8)
-
-        return await in_thread(self._adds, files, fetched)
-
-    def _adds(self, files: Sequence[ObjectMeta], fetched: Sequence[FetchedFooter]) -> list[AddFile]:
-        footers = []
-        for meta, each in zip(files, fetched, strict=True):
-            if each.object_size != meta.size:
+            if fetched.object_size != meta.size:
                 raise _changed(meta.path)
-            footers.append(bytes(each.footer))
+            return bytes(fetched.footer)
+
+        footers = await map_concurrent(fetch, files, limit=8)
+
+        return await in_thread(self._adds, files, footers)
+
+    def _adds(self, files: Sequence[ObjectMeta], footers: Sequence[bytes]) -> list[AddFile]:
         self.longest = max(self.longest, *map(len, footers))
         told: dict[int, tuple[int, str | None]] = {}
         tried: list[FooterForm] = []
@@ -236,7 +236,7 @@ class _Looking:
             if place not in told:
                 self._by_forms(footers, place, told, tried)
             found = told.get(place) or self._by_shape(footer)
-            number, stats = found or self._by_arrow(meta, fetched[place], footer)
+            number, stats = found or self._by_arrow(meta, footer)
             self.numbers[meta.path] = number
             adds.append(
                 AddFile(
@@ -286,11 +286,9 @@ class _Looking:
                 return kind.number, _stats(facts.num_rows, kind, found, self._prefix)
         return None
 
-    def _by_arrow(
-        self, meta: ObjectMeta, fetched: FetchedFooter, footer: bytes
-    ) -> tuple[int, str | None]:
-        metadata = open_arrow_reader(meta.path, fetched.footer).metadata
-        kind = self._kind(meta, metadata, fetched)
+    def _by_arrow(self, meta: ObjectMeta, footer: bytes) -> tuple[int, str | None]:
+        metadata = open_arrow_reader(meta.path, memoryview(footer)).metadata
+        kind = self._kind(meta, metadata, footer)
         check_counts(meta.path, metadata, kind.num_leaves)
         found = footer_statistics(meta.path, metadata, kind.plans)
         self._learn(footer, metadata, kind, found)
@@ -335,7 +333,7 @@ class _Looking:
             )
         return self._folders[directory]
 
-    def _kind(self, meta: ObjectMeta, metadata: pq.FileMetaData, fetched: FetchedFooter) -> _Kind:
+    def _kind(self, meta: ObjectMeta, metadata: pq.FileMetaData, footer: bytes) -> _Kind:
         with reading(meta.path):
             legacy = legacy_calendar(metadata.metadata) is not None
             schema = metadata.schema
@@ -344,13 +342,13 @@ class _Looking:
         # Arrow compares leaves, which tell of groups above them nothing.
         if flat and (known := next((k for k in alike if k.flat), None)) is not None:
             return known
-        reader = open_footer(meta.path, fetched.footer)
+        reader = open_footer(meta.path, memoryview(footer))
         with reading(meta.path):
             arrow = reader.schema_arrow
         for known in alike:
             if known.arrow.equals(arrow):
                 return known
-        layout = FileLayout.of(meta.path, meta.size, reader.metadata, arrow, fetched.footer)
+        layout = FileLayout.of(meta.path, meta.size, reader.metadata, arrow, memoryview(footer))
         own = file_schema(layout)
         number = next((n for n, each in enumerate(self.found) if each.schema == own), None)
         if number is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import eq, le
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from adelta.kernel.statistics import bound_text, json_object
+from adelta.kernel.statistics import bound_text, exact_text, json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from adelta.parquet.footer.file_statistics import LeafPlan
     from adelta.parquet.footer.footer_form import AlikeFooters, ChunkColumn
@@ -81,14 +82,17 @@ def _bounds(
         return None
     if not all(map(le, map(least.__getitem__, lows), map(greatest.__getitem__, highs))):
         return None
-    low = _texts({bound: bound_text(value, prefix) for bound, value in least.items()})
-    high = _texts({b: bound_text(value, prefix, is_greatest=True) for b, value in greatest.items()})
+    low = _texts(least, partial(bound_text, prefix=prefix))
+    high = _texts(greatest, partial(bound_text, prefix=prefix, is_greatest=True))
     if low is None or high is None:
         return None
     return [*map(low.__getitem__, lows)], [*map(high.__getitem__, highs)]
 
 
-def _texts(found: dict[bytes, str | None]) -> dict[bytes, str] | None:
-    """The same, if there is a text of each."""
-    texts = {bound: text for bound, text in found.items() if text is not None}
-    return texts if len(texts) == len(found) else None
+def _texts(
+    values: dict[bytes, Any], bounded: Callable[[Any], str | None]
+) -> dict[bytes, str] | None:
+    """The texts of decoded bounds, which are of one type, if there is one of each."""
+    make = exact_text(type(next(iter(values.values())))) or bounded
+    texts = dict(zip(values, map(make, values.values()), strict=True))
+    return None if None in texts.values() else cast("dict[bytes, str]", texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -152,6 +153,17 @@ async def test_many_files_that_are_alike_say_what_each_says_by_itself(
         alone = await ConvertTask((meta,), (), StatisticsWanted()).run(StoreRoots(store))
         (add,) = alone.adds
         assert converted[meta.path]["stats"] == add.stats, meta.path
+
+
+async def test_a_file_that_was_written_again_since_it_was_listed_is_refused(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, "a.parquet", ROWS)
+    store = LocalStore(tmp_path)
+    (meta,) = [m async for page in store.list("") for m in page]
+    listed = replace(meta, size=meta.size - 1)
+    with pytest.raises(InvalidTableError, match="written again"):
+        await ConvertTask((listed,), (), StatisticsWanted()).run(StoreRoots(store))
 
 
 async def test_bounds_that_a_footer_cannot_vouch_for_are_left_out(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def check_staged(
     removed = FileIds.of_table(staged.removes, root)
     if len(paths_of(removed.texts)) != staged.removes.num_rows:
         raise InvalidOptionError("a file is removed twice in one commit; remove it once")
-    both = FileIds.of(staged.adds, root) & removed
+    both = FileIds.of(staged.adds, root) & removed if len(removed) else removed
     if len(both):
         raise InvalidOptionError(
             f"the file {both.first().path!r} is removed and added in one commit, of which engines "

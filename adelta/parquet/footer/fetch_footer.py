@@ -32,6 +32,7 @@ __all__ = [
     "FetchedFooter",
     "check_counts",
     "fetch_footer",
+    "footer_bytes",
     "footer_within",
     "read_metadata",
 ]
@@ -137,6 +138,16 @@ def footer_within(path: str, suffix: SuffixRead) -> FetchedFooter | None:
     return FetchedFooter(path, size, held[split:], held_start, held[:split])
 
 
+def footer_bytes(path: str, suffix: SuffixRead) -> bytes | None:
+    """As `footer_within`, the footer alone: its metadata with the eight bytes behind it.
+
+    Raises: as `footer_within`.
+    """
+    data = suffix.data
+    length = TRAILER + _footer_length(path, suffix.object_size, data)
+    return bytes(data[-length:]) if length <= len(data) else None
+
+
 async def read_metadata(
     store: ObjectStore, path: str, *, tail: int = DEFAULT_TAIL
 ) -> pq.FileMetaData:
@@ -170,7 +181,7 @@ def check_counts(path: str, metadata: pq.FileMetaData, leaves: int) -> None:
         )
 
 
-def _footer_length(path: str, size: int, held: memoryview) -> int:
+def _footer_length(path: str, size: int, held: bytes | memoryview) -> int:
     """Bytes of thrift metadata that the object's last eight bytes announce."""
     if size == 0:
         raise InvalidTableError(

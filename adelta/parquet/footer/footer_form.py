@@ -142,6 +142,8 @@ class FooterForm:
 def _each(make: Callable[[bytes], int], encoded: Sequence[bytes]) -> list[int]:
     """What is made of each, of those that are the same once."""
     made = {each: make(each) for each in set(encoded)}
+    if len(made) == 1:
+        return [*made.values()] * len(encoded)
     return [*map(made.__getitem__, encoded)]
 
 
