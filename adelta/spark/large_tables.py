@@ -60,7 +60,8 @@ def checkpoint(
     if path_named(uri) is not None or not _PATH.search(uri):
         uri, _ = location_of(spark, uri)
     uri, options = absolute_uri(uri), dict(storage_options or {})
-    executor = SparkClusterExecutor(spark, uri, options, JobSettings.of_this_thread(spark))
+    jobs = JobSettings.of_this_thread(spark)
+    executor = SparkClusterExecutor(spark, uri, options, jobs=jobs)
 
     async def work() -> CheckpointMetrics:
         async with open_table(uri, options) as table:

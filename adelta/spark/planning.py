@@ -6,6 +6,7 @@ The driver opens the table, and holds no more of its list than is left.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
@@ -13,6 +14,7 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.log.matching_files import shown
 from adelta.operations.distributed_files import files_by_tasks, totals_by_tasks
+from adelta.spark.job_settings import JobSettings
 from adelta.spark.task_executor import SparkTaskExecutor
 
 if TYPE_CHECKING:
@@ -58,8 +60,21 @@ class FilesOnExecutors:
     """The files of a snapshot, for which the executors of a session look."""
 
     def __init__(self, spark: SparkSession, options: ReadOptions) -> None:
-        self._executor = SparkTaskExecutor(spark, options.uri, options.storage_options)
-        self._totals: FileTotals | None = None
+        self._spark = spark
+        self._options = options
+        self._totals: list[FileTotals] = []
+        self._executor = self._executor_here()
+
+    def _executor_here(self) -> SparkTaskExecutor:
+        jobs = JobSettings.of_this_thread(self._spark)
+        uri, storage_options = self._options.uri, self._options.storage_options
+        return SparkTaskExecutor(self._spark, uri, storage_options, jobs=jobs)
+
+    def asked_here(self) -> FilesOnExecutors:
+        """The same, but that its jobs are those of the thread that asks now."""
+        found = copy(self)
+        found._executor = self._executor_here()
+        return found
 
     async def files(
         self, snapshot: Snapshot, where: Where | None, columns: Sequence[str]
@@ -85,6 +100,7 @@ class FilesOnExecutors:
         Raises:
             InvalidTableError: a checkpoint is damaged.
         """
-        if self._totals is None:
-            self._totals = await totals_by_tasks(snapshot._state, snapshot._roots, self._executor)
-        return self._totals
+        if not self._totals:
+            found = await totals_by_tasks(snapshot._state, snapshot._roots, self._executor)
+            self._totals.append(found)
+        return self._totals[0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import identifier_parts, quoted
+from adelta.spark.job_settings import JobSettings
 from adelta.spark.options import absolute_uri
 from adelta.spark.session_settings import checks_retention, overwrites_dynamically
 from adelta.spark.table_names import location_of
@@ -47,7 +48,7 @@ def cluster_session(spark: SparkSession, uri: str, zone: str) -> Session:
     return Session(
         storage_options=storage_options(spark, uri),
         zone=zone,
-        executors=partial(SparkTaskExecutor, spark),
+        executors=partial(SparkTaskExecutor, spark, jobs=JobSettings.of_this_thread(spark)),
         enforce_retention=checks_retention(spark),
         dynamic_overwrite=overwrites_dynamically(spark),
     )

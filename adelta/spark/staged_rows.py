@@ -54,7 +54,7 @@ def staged_rows(
     known = as_nullable(from_arrow_schema(schema))
     assert isinstance(known, StructType)
     jobs = JobSettings.of_this_thread(spark)
-    executor = SparkTaskExecutor(spark, uri, storage_options, jobs)
+    executor = SparkTaskExecutor(spark, uri, storage_options, jobs=jobs)
     wanted = list(schema.names)
 
     def narrow(columns: Collection[str]) -> None:

@@ -38,7 +38,6 @@ __all__ = ["SparkTaskExecutor", "on_cluster", "outcome_of"]
 
 _MIB = 1024 * 1024
 _ROUNDS = 3
-_NO_SETTINGS = JobSettings()
 
 
 def on_cluster(
@@ -57,7 +56,7 @@ def on_cluster(
         PySparkException: Spark failed.
     """
     jobs = JobSettings.of_this_thread(spark)
-    executor = SparkTaskExecutor(spark, uri, storage_options, jobs)
+    executor = SparkTaskExecutor(spark, uri, storage_options, jobs=jobs)
 
     async def run() -> Done:
         async with Table(uri, storage_options, catalog=catalog, executor=executor) as table:
@@ -69,7 +68,8 @@ def on_cluster(
 class SparkTaskExecutor:
     """Runs tasks as a job of Spark's. A single one is run here, where that saves the job.
 
-    `jobs` are the settings of the jobs, which those who ask for the work have in their thread.
+    `jobs` are the settings of the jobs, which those who ask for the work have in their thread: an
+    operation's own threads have none, and who cancels theirs means these jobs, too.
     """
 
     bytes_a_task: int | None = 256 * _MIB
@@ -79,7 +79,8 @@ class SparkTaskExecutor:
         spark: SparkSession,
         uri: str,
         storage_options: Mapping[str, str] | None = None,
-        jobs: JobSettings = _NO_SETTINGS,
+        *,
+        jobs: JobSettings,
     ) -> None:
         self._spark = spark
         self._jobs = jobs

@@ -28,6 +28,7 @@ from tests.spark.test_native_scan import (
     load,
     rows,
 )
+from tests.spark.test_task_executor import jobs_of
 from tests.support.minimal_reader import MinimalLog, log_objects
 
 if TYPE_CHECKING:
@@ -122,6 +123,14 @@ def test_totals_of_a_large_table_are_counted_by_executors(
     assert 0 < df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() < 1 << 20
     assert df.agg(f.sum("id")).collect()[0][0] == sum(range(80)) - sum(range(20, 30)) - 31 + 999
     assert driver_reads == []
+
+
+def test_the_jobs_that_plan_a_query_are_in_the_group_of_who_asks(spark, table, large):
+    df = load(spark, table).where("id > 42")  # begun by one, and asked for by another
+    with jobs_of(spark) as jobs:
+        assert df.count() == 38
+    assert len(jobs.grouped) > 1
+    assert not jobs.others
 
 
 def test_a_setting_that_is_no_number_is_refused(spark, table, large):

@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 
 import adelta
+import adelta.spark
 import adelta.sync
 from adelta.errors import InvariantViolationError, StorageError
 from adelta.spark import DeltaTable
+from adelta.spark.job_settings import JobSettings
 from adelta.spark.task_executor import SparkTaskExecutor
 from adelta.sync._portal import call
 from adelta.table import open_table, roots_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from adelta.storage.roots import StoreRoots
 
 
@@ -75,7 +80,9 @@ def place(spark, tmp_path) -> str:
 def run(spark, place, tasks):
     async def all_of_them():
         async with open_table(place) as table:
-            return await SparkTaskExecutor(spark, place).run(roots_of(table), tasks)
+            return await SparkTaskExecutor(spark, place, jobs=JobSettings()).run(
+                roots_of(table), tasks
+            )
 
     return call(all_of_them)
 
@@ -104,7 +111,9 @@ def test_who_is_cancelled_waits_for_the_end_of_the_job(spark, place, tmp_path):
     async def cancelled():
         async with open_table(place) as table:
             tasks = [Tells(number, flag, sleeps=200) for number in (1, 2, 3)]
-            job = asyncio.ensure_future(SparkTaskExecutor(spark, place).run(roots_of(table), tasks))
+            job = asyncio.ensure_future(
+                SparkTaskExecutor(spark, place, jobs=JobSettings()).run(roots_of(table), tasks)
+            )
             while not spark.sparkContext.statusTracker().getActiveJobsIds():  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
             job.cancel()
@@ -128,6 +137,55 @@ def test_rows_are_changed_by_tasks_of_spark_as_they_are_without_it(
     assert rows == [{"id": n, "v": -n if n % 3 == 1 else n} for n in range(300) if n % 3]
     entry = adelta.sync.history(place)[0]
     assert entry.operation_metrics["numUpdatedRows"] == "100"
+
+
+@dataclass
+class Jobs:
+    """Jobs of a group, and those that are in none."""
+
+    grouped: set[int] = field(default_factory=set)
+    others: set[int] = field(default_factory=set)
+
+
+@contextmanager
+def jobs_of(spark) -> Iterator[Jobs]:
+    """What jobs a block begins, the caller of which has a group."""
+    tracker, group, found = spark.sparkContext.statusTracker(), str(uuid4()), Jobs()
+    listeners = spark.sparkContext._jsc.sc().listenerBus()
+    listeners.waitUntilEmpty()
+    before = set(tracker.getJobIdsForGroup())
+    spark.sparkContext.setJobGroup(group, "a caller")
+    try:
+        yield found
+    finally:
+        spark.sparkContext._jsc.clearJobGroup()
+        listeners.waitUntilEmpty()
+        found.grouped = set(tracker.getJobIdsForGroup(group))
+        found.others = set(tracker.getJobIdsForGroup()) - before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "OPTIMIZE {}",
+        "UPDATE {} SET v = 0 WHERE id % 2 = 0",
+        "DELETE FROM {} WHERE id % 2 = 0",
+        "MERGE INTO {} t USING (SELECT 7L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "INSERT INTO {} SELECT id, id FROM range(3)",
+    ],
+)
+def test_all_jobs_of_a_statement_are_in_the_group_of_the_caller(
+    spark, tmp_path, monkeypatch, statement
+):
+    monkeypatch.setattr(SparkTaskExecutor, "bytes_a_task", 1)
+    place = str(tmp_path / "t")
+    for _ in range(2):
+        rows = pa.table({"id": range(20), "v": [0, 1] * 10})
+        adelta.sync.write_table(place, rows, partition_by=["v"])
+    with jobs_of(spark) as jobs:
+        adelta.spark.sql(spark, statement.format(f"adelta.`{place}`"))
+    assert jobs.grouped
+    assert not jobs.others
 
 
 def test_who_cancels_the_group_of_the_caller_cancels_a_merge_as_a_whole(spark, place, tmp_path):

@@ -170,7 +170,10 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
     )
 
     def plan(filters: str) -> bytes:
-        return call(_planned, plans, filters) if filters else call(_size, version, large)
+        asked = None if large is None else large.asked_here()
+        if not filters:
+            return call(_size, version, asked)
+        return call(_planned, replace(plans, large=asked), filters)
 
     index = jvm.file_index(
         spark,
