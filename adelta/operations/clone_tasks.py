@@ -16,7 +16,7 @@ from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.transaction.cloning import drawn_path, mark_of
 from adelta.storage.pin import Pin, pinned
 from adelta.table import roots_of
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

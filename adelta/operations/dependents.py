@@ -12,8 +12,6 @@ from adelta.errors import (
     InvalidUseError,
     SchemaMismatchError,
 )
-from adelta.kernel.expressions.nodes import columns_of
-from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.alteration import find_path, shown
 from adelta.kernel.schema.names import walk_fields
 from adelta.kernel.table_features import with_properties
@@ -80,6 +78,9 @@ def check_independent(metadata: Metadata, path: tuple[str, ...], verb: str) -> N
     Raises:
         InvalidUseError: there is such an expression, or one that adelta does not understand.
     """
+    from adelta.kernel.expressions.nodes import columns_of  # not loaded by what only makes tables
+    from adelta.kernel.expressions.parse import parse_expression
+
     folded = tuple(step.lower() for step in path)
     for what, text, owner in _expressions(metadata):
         if verb == DROPPED and owner is not None and owner[: len(folded)] == folded:

@@ -52,7 +52,7 @@ from adelta.operations.replace import stage_definition
 from adelta.operations.write_transactions import check_partitioned_as, note_application
 from adelta.storage.resolve import open_store
 from adelta.table import begin, latest_state, open_table, roots_of
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 from adelta.write.layout import DataFileLayout
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_core import TransactionCore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.actions.file_actions import decode_path
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

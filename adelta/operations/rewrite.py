@@ -26,7 +26,8 @@ from adelta.operations.matching import live_rows
 from adelta.progress import Meter
 from adelta.read.data_files import Piece, read_pieces
 from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
-from adelta.write.data_file_writer import DataFileWriter, discard_data_files
+from adelta.write.data_file_writer import DataFileWriter
+from adelta.write.discarding import discard_data_files
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 from adelta.write.task_executor import grouped
 

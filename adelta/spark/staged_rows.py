@@ -26,7 +26,7 @@ from adelta.spark.job_settings import JobSettings
 from adelta.spark.task_executor import SparkTaskExecutor
 from adelta.sync._portal import call
 from adelta.table import Table, roots_of
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping

@@ -20,7 +20,7 @@ from adelta.spark.job_settings import JobSettings
 from adelta.spark.parcels import packed, unpacked
 from adelta.sync._portal import call
 from adelta.table import Table, roots_of
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 from adelta.write.task_executor import IN_PROCESS
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from adelta.parquet.chunk_copies import (
     parts_of,
 )
 from adelta.parquet.write.abortable import Abortable
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 from adelta.write.layout import DataFileLayout
 
 if TYPE_CHECKING:

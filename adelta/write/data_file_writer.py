@@ -10,28 +10,23 @@ Nothing here touches the log: until a commit adds them, the files are not part o
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-import anyio
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import in_thread, map_concurrent, to_the_end
+from adelta._concurrency import in_thread, map_concurrent
 from adelta._dataclasses import dataclass
-from adelta.errors import StorageError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
-from adelta.kernel.deletable import parse_written_path
-from adelta.log.deletion import delete_objects
 from adelta.parquet.write.abortable import Abortable
 from adelta.parquet.write.statistics import StatisticsCollector
 from adelta.parquet.write.upload import STREAM_FROM_BYTES
 from adelta.parquet.write.writer import ParquetObjectWriter
+from adelta.write.discarding import discard_data_files
 from adelta.write.layout import DataFileLayout
 from adelta.write.partitioner import PartitionedRows, split_by_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Self
 
     from adelta._clock import Clock
@@ -39,33 +34,10 @@ if TYPE_CHECKING:
     from adelta.write.identity_values import IdentityValues
     from adelta.write.spec import WriteSpec
 
-__all__ = ["CLOSING", "DataFileWriter", "OpenFile", "discard_data_files", "stored_rows"]
-
-_log = logging.getLogger("adelta.write")
+__all__ = ["CLOSING", "DataFileWriter", "OpenFile", "stored_rows"]
 
 CLOSING = 8
 """Files that are closed at the same time."""
-
-_DISCARD_SECONDS = 30.0
-
-
-async def discard_data_files(store: ObjectStore, paths: Iterable[str]) -> None:
-    """Delete files that no commit will ever add, as far as the store lets us in reasonable time.
-
-    Paths that adelta writes nothing to are left. What is left behind harms nobody: no log names it,
-    and vacuum removes it.
-    """
-    # The caller may be cancelled, once and more often, and still has to clean up after itself.
-    await to_the_end(_discard(store, list(paths)))
-
-
-async def _discard(store: ObjectStore, paths: list[str]) -> None:
-    written = [file for path in paths if (file := parse_written_path(path)) is not None]
-    with anyio.move_on_after(_DISCARD_SECONDS):
-        try:
-            await delete_objects(store, written)
-        except StorageError as error:
-            _log.warning("%s: uncommitted data files were left behind: %s", store.uri, error)
 
 
 def stored_rows(layout: DataFileLayout, batch: pa.RecordBatch) -> list[PartitionedRows]:

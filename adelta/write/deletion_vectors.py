@@ -23,7 +23,7 @@ from adelta.kernel.deletion_vector.blob import encode_bitmap, encode_file
 from adelta.kernel.deletion_vector.descriptor import encode_relative, vector_path
 from adelta.kernel.statistics import with_wide_bounds
 from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 
 if TYPE_CHECKING:
     import uuid

@@ -13,23 +13,22 @@ from typing import TYPE_CHECKING
 from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError
-from adelta.kernel.data_skipping.prune import Skipping
-from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.file_id import FileIds
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DOMAIN_METADATA, check_change
-from adelta.write.batches import record_batches
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_life import Stage, TransactionLife
-from adelta.write.write_data_files import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.expressions.dnf import Where
+    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.transaction.creation import NewTable
     from adelta.write.batches import Data
     from adelta.write.change_data import ChangeDataWriter
@@ -65,10 +64,12 @@ class TransactionCore(TransactionLife):
             self._staging.read = self._staging.read.with_whole_table()
             return FileSet.empty()
         await self._take_latest()
-        predicate = to_predicate(where, now=moment(self._clock))
+        predicate = _predicate(where, moment(self._clock))
         if predicate is None:
             self._staging.read = self._staging.read.with_whole_table()
             return await self.base.files()
+        from adelta.kernel.data_skipping.prune import Skipping
+
         now = self.configuration
         skipping = await in_thread(
             Skipping.of,
@@ -151,11 +152,14 @@ class TransactionCore(TransactionLife):
         if await self.is_applied():
             self._staging.touched = True
             return []
+        from adelta.write.batches import record_batches  # not loaded by what writes no rows
+        from adelta.write.write_data_files import write_rows
+
         now = moment(self._clock)
         spec = WriteSpec.of(
             self.configuration,
             files=self._request.data_files,
-            where=to_predicate(where, now=now),
+            where=_predicate(where, now),
             content=content,
             now=now,
         )
@@ -317,3 +321,11 @@ class TransactionCore(TransactionLife):
         staging.metadata = table.metadata
         if table.protocol != self.base.protocol:
             staging.protocol = table.protocol
+
+
+def _predicate(where: Where | None, now: datetime) -> Node | None:
+    if where is None:
+        return None
+    from adelta.kernel.expressions.dnf import to_predicate  # not loaded by what has none
+
+    return to_predicate(where, now=now)

@@ -35,7 +35,7 @@ from adelta.kernel.transaction.kept_files import check_kept_files
 from adelta.write.attempt import check_changes
 from adelta.write.commit_options import as_options_say
 from adelta.write.commit_queue import CommitQueue
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 from adelta.write.spec import engine_info
 from adelta.write.staging import Staging
 from adelta.write.submission import Submission

@@ -95,6 +95,18 @@ def test_a_table_on_a_local_disk_loads_nothing_that_speaks_to_a_network(tmp_path
     assert not loaded & (NETWORK | {"rich"})
 
 
+def test_to_change_no_rows_loads_nothing_that_writes_rows_or_knows_predicates(
+    tmp_path: Path,
+) -> None:
+    adelta.sync.write_table(str(tmp_path / "t"), pa.table({"n": [1]}))
+    loaded = modules_after(f"import adelta.sync as a; a.vacuum({str(tmp_path / 't')!r})")
+    beyond = re.compile(
+        r"adelta\.(kernel\.expressions\.(parse|library)|kernel\.data_skipping\.prune"
+        r"|write\.(data_file_writer|write_data_files|layout|row_rules))"
+    )
+    assert [name for name in sorted(loaded) if beyond.match(name)] == []
+
+
 def test_to_open_a_table_loads_nothing_that_writes_reads_rows_or_knows_predicates(
     tmp_path: Path,
 ) -> None:

@@ -15,7 +15,7 @@ import adelta
 from adelta.errors import OutsideRootError
 from adelta.kernel.log_path import LOG_DIR, SIDECAR_DIR
 from adelta.storage.local import LocalStore
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from adelta._dataclasses import dataclass
 from adelta.operations.merge.decisions import first_clause
 from adelta.operations.merge.rewriting import ChangeResult
 from adelta.write.change_data import ChangeDataWriter
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 from adelta.write.write_data_files import write_rows
 

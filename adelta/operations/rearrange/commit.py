@@ -17,7 +17,7 @@ from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.file_id import FileIds
 from adelta.operations.rearrange.metrics import commit_metrics
 from adelta.table import begin, latest_state
-from adelta.write.data_file_writer import discard_data_files
+from adelta.write.discarding import discard_data_files
 from adelta.write.transaction_life import Stage
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from adelta.operations.copy_plan import copy_plan
 from adelta.operations.rearrange.copying import copied_batches
 from adelta.operations.rearrange.joining import joined_file
 from adelta.operations.rearrange.sorting import RowSample, RunSorter
-from adelta.write.data_file_writer import DataFileWriter, discard_data_files
+from adelta.write.data_file_writer import DataFileWriter
+from adelta.write.discarding import discard_data_files
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 
 if TYPE_CHECKING:
