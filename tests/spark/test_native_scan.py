@@ -11,6 +11,7 @@ import uuid
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ import adelta.sync
 from adelta.errors import ChecksumMismatchError, MissingDataFileError
 from adelta.kernel.deletion_vector.blob import encode_bitmap, encode_file
 from adelta.kernel.deletion_vector.descriptor import encode_relative
+from adelta.spark.native import java_classes
 from adelta.spark.native.file_plan import FILE_COLUMNS, encode_files
 from tests.support.depth import cases
 
@@ -99,6 +101,22 @@ def files_opened(df) -> int:
     """How many files the scan opened when the query was collected."""
     leaves = df._jdf.queryExecution().executedPlan().collectLeaves()
     return sum(leaves.apply(at).metrics().apply("numFiles").value() for at in range(leaves.size()))
+
+
+def test_a_spark_that_compiles_no_class_is_told_of_once_and_reads_all_the_same(
+    spark, kept, monkeypatch, caplog
+):
+    plain = java_classes._unit
+    unfit = "\nclass Unfit extends NotInThisSpark {}\n"
+    monkeypatch.setattr(java_classes, "_unit", lambda *names: plain(*names) + unfit)
+    monkeypatch.setattr(java_classes, "_compilers", WeakKeyDictionary())
+    expected = rows(by_adelta(spark, kept))
+    with caplog.at_level("WARNING", "adelta.spark"):
+        found = [load(spark, kept) for _ in range(2)]
+    assert not any(map(is_native, found))
+    assert rows(found[1]) == expected
+    assert caplog.text.count("does not compile in this Spark: ") == 1
+    assert "NotInThisSpark" in caplog.text
 
 
 def test_a_table_is_read_by_sparks_own_scan(spark, kept):

@@ -7,6 +7,7 @@ jar, which is made here and which Spark hands to them as it does with any jar of
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import tempfile
@@ -17,21 +18,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JJavaError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["jar_of", "java_class", "ship_class"]
+__all__ = ["NotCompiledError", "jar_of", "java_class", "ship_class"]
 
+_log = logging.getLogger("adelta.spark")
 _PACKAGE = "adelta.spark"
 _PARTS = {"TableFormat": ("DeletionVector",)}
 """Classes that are compiled, and shipped, with another one that alone uses them."""
 _lock = threading.Lock()
 _compilers: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by py4j's gateway
+"""What has compiled a class, or why none could."""
 _shipped: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # by SparkContext
 
 
+class NotCompiledError(Exception):
+    """Raised when a class fits the Spark that is there so little that it cannot be compiled."""
+
+
 def java_class(gateway: Any, name: str) -> Any:
-    """The class of this name, which is compiled when it is first asked for."""
+    """The class of this name, which is compiled when it is first asked for.
+
+    Raises:
+        NotCompiledError: it cannot be, in this Spark; a warning is logged the first time.
+    """
     return _compiled(gateway, name).getClassLoader().loadClass(f"{_PACKAGE}.{name}")
 
 
@@ -42,8 +55,15 @@ def _compiled(gateway: Any, name: str) -> Any:
             compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
             thread = gateway.jvm.java.lang.Thread.currentThread()
             compiler.setParentClassLoader(thread.getContextClassLoader())
-            compiler.cook(_unit(name, *_PARTS.get(name, ())))
-            known[name] = compiler
+            try:
+                compiler.cook(_unit(name, *_PARTS.get(name, ())))
+                known[name] = compiler
+            except Py4JJavaError as error:
+                why = str(error.java_exception.toString()).partition("\n")[0]
+                known[name] = NotCompiledError(f"{name}.java does not compile in this Spark: {why}")
+                _log.warning("%s; what needs it takes a slower way, or fails", known[name])
+        if isinstance(known[name], NotCompiledError):
+            raise known[name]
         return known[name]
 
 

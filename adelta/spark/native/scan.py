@@ -27,6 +27,7 @@ from adelta.spark.filters import from_json
 from adelta.spark.hadoop_conf import TABLE_SETTINGS
 from adelta.spark.native import jvm
 from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files
+from adelta.spark.native.java_classes import NotCompiledError
 from adelta.spark.native.missing_files import note_root
 from adelta.spark.planning import FilesOnExecutors, planned_from, planning_files_of
 from adelta.spark.types import to_spark_schema
@@ -111,7 +112,7 @@ def native_frame(
         root = _hadoop_root(spark, options)
         note_root(root)
         return _frame(spark, options, version or OpenVersion(options), root)
-    except _NotNativeError as error:
+    except (_NotNativeError, NotCompiledError) as error:
         _log.info("%s is read by adelta's data source: %s", _named(options), error)
         return None
 
