@@ -61,3 +61,13 @@ def spark() -> Iterator[SparkSession]:
         session.sparkContext.setLogLevel("OFF")
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="module")
+def as_delta(spark: SparkSession) -> Iterator[None]:
+    """The session answers `format("delta")`, and statements that say so, while a module runs."""
+    from adelta.spark import register
+
+    register(spark, as_delta=True)
+    yield
+    register(spark)

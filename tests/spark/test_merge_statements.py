@@ -11,17 +11,13 @@ from pyspark.sql import functions as f
 
 import adelta.sync
 from adelta.spark.task_executor import SparkTaskExecutor
+from tests.spark.collected import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
 
 NEWS = "(SELECT * FROM VALUES (3L, 'three'), (4L, 'gone'), (30L, 'new'), (31L, 'no') AS s(id, v))"
-
-
-def rows(df: DataFrame) -> list[tuple[object, ...]]:
-    return sorted(tuple(row) for row in df.collect())
 
 
 @pytest.fixture

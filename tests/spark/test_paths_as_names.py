@@ -12,24 +12,16 @@ from pyspark.sql import functions as f
 
 import adelta.sync
 from adelta.errors import TimestampOutOfRangeError, VersionNotFoundError
-from adelta.spark import DeltaTable, register
+from adelta.spark import DeltaTable
+from tests.spark.collected import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _as_delta(spark: SparkSession) -> Iterator[None]:
-    register(spark, as_delta=True)
-    yield
-    register(spark)
-
-
-def rows(df: DataFrame) -> list[tuple[object, ...]]:
-    return sorted(tuple(row) for row in df.collect())
+pytestmark = pytest.mark.usefixtures("as_delta")
 
 
 @pytest.fixture

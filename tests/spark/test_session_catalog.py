@@ -9,20 +9,16 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 import adelta.sync
-from adelta.spark import register
+from tests.spark.collected import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _as_delta(spark: SparkSession) -> Iterator[None]:
-    register(spark, as_delta=True)
-    yield
-    register(spark)
+pytestmark = pytest.mark.usefixtures("as_delta")
 
 
 @pytest.fixture
@@ -31,10 +27,6 @@ def db(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     spark.sql(f"CREATE DATABASE names LOCATION '{tmp_path}/names'")
     yield "names"
     spark.sql("DROP DATABASE names CASCADE")
-
-
-def rows(df: DataFrame) -> list[tuple[object, ...]]:
-    return sorted(tuple(row) for row in df.collect())
 
 
 def test_a_managed_table_lives_and_goes_with_its_entry(

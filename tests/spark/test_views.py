@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 
-from adelta.spark import register
+from tests.spark.collected import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _as_delta(spark: SparkSession) -> Iterator[None]:
-    register(spark, as_delta=True)
-    yield
-    register(spark)
+pytestmark = pytest.mark.usefixtures("as_delta")
 
 
 @pytest.fixture
@@ -35,10 +31,6 @@ def table(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     yield path
     for name in ("loaded", "chosen", "late"):
         spark.catalog.dropTempView(name)
-
-
-def rows(df: DataFrame) -> list[tuple[object, ...]]:
-    return sorted(tuple(row) for row in df.collect())
 
 
 def now(spark: SparkSession, path: str) -> list[tuple[object, ...]]:
