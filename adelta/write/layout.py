@@ -44,7 +44,6 @@ _SUFFIXES: Final = {
     "brotli": ".br.parquet",
     "none": ".parquet",
 }
-_ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 _ROW_LINEAGE_IDS: Final = (2147483540, 2147483539)
 """The field ids that Iceberg reserves for row ids and the versions of last changes (B12-10)."""
 _ROW_LINEAGE_FROM: Final = 3  # version of IcebergCompat
@@ -214,7 +213,7 @@ def _writer_options(spec: WriteSpec, properties: TableProperties) -> WriterOptio
     if given is None:
         return WriterOptions(
             compression=codec,
-            row_group_bytes=min(_ROW_GROUP_BYTES, spec.target_file_size),
+            row_group_bytes=min(spec.row_group_bytes, spec.target_file_size),
             data_page_version="1.0" if properties.parquet_format_version == "1.0.0" else "2.0",
         )
     if given.compression is None or spec.compression is not None:

@@ -41,6 +41,7 @@ _ICEBERG_TAG = "ICEBERG_COMPAT_VERSION"  # by which Delta Spark knows files that
 _MARKED_FROM = 2
 _MIB = 1024 * 1024
 _TARGET_FILE_SIZE = 128 * _MIB
+_ROW_GROUP_BYTES = 64 * _MIB
 _MEMORY_BUDGET = 256 * _MIB
 _COPIES_MEMORY = 128 * _MIB
 
@@ -105,10 +106,10 @@ class WriteSpec:
     `memory_budget` bounds the bytes of rows, and of encoded files that are not sent off yet, that a
     writer holds over all partitions.
 
-    `writer_options` say how Parquet is written; None leaves that to the table's properties, and
-    `compression` goes before both. No file has more than `max_records_per_file` rows. With
-    `optimize_write` the rows of a partitioned table are gathered, on disk where they are too many,
-    until they fill files.
+    `writer_options` say how Parquet is written; None leaves that to the table's properties, and to
+    `row_group_bytes`, of Arrow data. `compression` goes before all of these. No file has more than
+    `max_records_per_file` rows. With `optimize_write` the rows of a partitioned table are gathered,
+    on disk where they are too many, until they fill files.
 
     Columns are computed by the schema's generation expressions and defaults where the table
     supports these (`generates`, `has_defaults`). `where` is a condition of the caller's own that
@@ -147,6 +148,7 @@ class WriteSpec:
     task: int | None = None
     zone: str = "UTC"
     now: datetime | None = None
+    row_group_bytes: int = _ROW_GROUP_BYTES
 
     def __post_init__(self) -> None:
         _check_sizes(self)

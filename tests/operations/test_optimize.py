@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import adelta
@@ -52,6 +53,22 @@ async def contents(table: Table, *, tracked: bool = False) -> list[dict[str, Any
 async def files(table: Table) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (await (await table.snapshot()).files()).to_pylist()
     return found
+
+
+async def test_small_files_are_gathered_in_row_groups_of_half_the_memory_of_others(
+    tmp_path: Path,
+) -> None:
+    """They wait beside what is decoded meanwhile, and are still as large as engines like them."""
+    uri = str(tmp_path / "table")
+    numbers = pa.table({f"c{column}": pa.array(range(50_000)) for column in range(8)})
+    for _ in range(12):  # 3 MB each
+        await write_table(uri, numbers)
+    async with open_table(uri) as table:
+        await optimize(table)
+        (file,) = [pq.read_metadata(tmp_path / "table" / f["path"]) for f in await files(table)]
+    sizes = [file.row_group(number).num_rows * 64 for number in range(file.num_row_groups)]
+    assert len(sizes) == 2
+    assert 32 << 20 <= sizes[0] <= 36 << 20
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,9 @@ __all__ = ["ClusterTask", "CompactTask", "Rewritten", "copy_spec"]
 
 _MEMORY = 128 * 1024 * 1024
 _UNLIMITED = 1 << 62
+_ROW_GROUP_BYTES = 32 * 1024 * 1024
+"""Of Arrow data, in files made of smaller ones: rows wait in memory, as often as tasks run, while
+others are decoded. It is large enough that the next run joins these groups as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class CompactTask:
             joined = await joined_file(roots, spec, self.configuration, self.files)
             if joined is not None:
                 return Rewritten((joined,), size)
+        spec = replace(spec, row_group_bytes=_ROW_GROUP_BYTES)
         rows = copied_batches(roots, self.configuration, self.files)
         async with DataFileWriter(roots.store, spec) as writer, aclosing(rows) as batches:
             async for batch in batches:
