@@ -218,6 +218,15 @@ SAMPLES: dict[str, list[str]] = {
                  "at - INTERVAL '1 02:03:04.5' DAY TO SECOND", "at + INTERVAL '1.25' SECOND",
                  "at + INTERVAL '3 days 2 hours'", "at + INTERVAL -1 DAY",
                  "TIMESTAMP_NTZ '2024-03-10 02:30:00' + INTERVAL 1 DAY 1 MILLISECOND"],
+    "array =": [
+        "list = list",
+        "list <=> array(1, NULL, 2)",
+        "list != array(0)",
+        "array(list) = array(array(7, -1))",
+        "texts = array(',')",
+        "texts <=> array(NULL)",
+        "array(d) = array(d)",
+    ],
     "[]": ["tags['a']", "tags[p]", "split(s, ',')[0]", "split('a,b', ',')[1]"],
 }  # fmt: skip
 OF_THE_GRAMMAR = [

@@ -36,6 +36,20 @@ def table(tmp_path: Path) -> str:
     return f"adelta.`{path}`"
 
 
+def test_arrays_and_structs_that_hold_some_are_keys(spark, tmp_path):
+    name = f"adelta.`{tmp_path}/t`"
+    old = "VALUES (1, array('a', NULL), struct(1, array(1.5D))), (2, array('b'), struct(2, NULL))"
+    spark.sql(f"CREATE TABLE {name} USING adelta AS SELECT * FROM {old} AS t(v, a, s)")
+    new = "VALUES (7, array('a', NULL), struct(1, array(1.5D))), (8, array('c'), struct(2, NULL))"
+    merge = f"MERGE INTO {name} t USING (SELECT * FROM {new} AS n(v, a, s)) s ON t.{{}} = s.{{}}"
+    merge += " WHEN MATCHED THEN UPDATE SET v = t.v + s.v WHEN NOT MATCHED THEN INSERT *"
+    spark.sql(merge.format("a", "a"))
+    assert rows(spark.sql(f"SELECT v, a[0] FROM {name}")) == [(2, "b"), (8, "a"), (8, "c")]
+    spark.sql(f"DELETE FROM {name} WHERE a = array('c')")
+    spark.sql(merge.format("s", "s"))
+    assert rows(spark.sql(f"SELECT v, s.col1 FROM {name}")) == [(10, 2), (15, 1)]
+
+
 def test_clauses_are_taken_in_their_order_by_tasks(spark, table, tmp_path, monkeypatch):
     monkeypatch.setattr(SparkTaskExecutor, "bytes_a_task", 1)
     path = f"{tmp_path}/t"

@@ -15,6 +15,7 @@ import adelta
 import adelta.sync
 from adelta.errors import (
     ConcurrentAppendError,
+    InvalidExpressionError,
     InvalidOptionError,
     InvalidStatementError,
     InvalidUseError,
@@ -247,6 +248,30 @@ async def test_structs_are_compared_field_by_field(run, lake):
     deleted = await run("DELETE FROM t WHERE NOT k = k OR k.b != k.b", tables=tables)
     assert deleted == [{"num_affected_rows": 0}]
     assert (await run("DELETE FROM t WHERE k.b = k.b"))[0]["num_affected_rows"] == 1
+
+
+async def test_arrays_are_compared_element_by_element(run, lake):
+    odd = [[1.5, -0.0], [1.5, 0.0], [float("nan")], [float("nan"), None], [], None]
+    texts = [["a;", "b"], ["a", ";b"], ["\\N"], [None], [""], []]
+    rows = pa.table({"n": odd, "s": texts, "v": pa.array(range(6), pa.int32())})
+    await adelta.write_table(f"{lake}/t", rows)
+    tables = {"t": f"{lake}/t", "s": rows}
+    merge = "MERGE INTO t USING s ON t.{} {} s.{} AND t.v {} s.v WHEN MATCHED THEN UPDATE SET v=t.v"
+
+    async def matched(column, op, which="="):
+        found = await run(merge.format(column, op, column, which), tables=tables)
+        return found[0]["num_updated_rows"]
+
+    assert await matched("n", "=") == 5
+    assert await matched("n", "<=>") == 6
+    assert await matched("n", "=", "<>") == 2  # with 0.0 and -0.0
+    assert await matched("s", "=") == 6
+    assert await matched("s", "=", "<>") == 0
+    deleted = await run("DELETE FROM t WHERE n = array(1.5D, 0.0D) OR s <=> array('')")
+    assert deleted[0]["num_affected_rows"] == 3
+    assert (await run("DELETE FROM t WHERE n != n"))[0]["num_affected_rows"] == 0
+    with pytest.raises(InvalidExpressionError, match="cannot be compared"):
+        await run("DELETE FROM t WHERE s < array('b')")
 
 
 async def test_tables_and_partitions_are_shown(run):

@@ -29,6 +29,7 @@ from adelta.kernel.expressions.coercion import (
 )
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.library import LIBRARY
+from adelta.kernel.expressions.library.array_keys import ARRAY_KEY, are_comparable
 from adelta.kernel.expressions.library.intervals import DAYS, INTERVAL_TYPES, MONTHS
 from adelta.kernel.expressions.literals import decimal_type_of
 from adelta.kernel.expressions.nodes import (
@@ -249,6 +250,9 @@ class _Binder:
                     return Literal(None, t.BOOLEAN)
         if all(isinstance(kind, t.StructType) for kind in types):
             return self._struct_comparison(node, parts, types)
+        arrays = node.op in ("=", "<=>", "!=") and isinstance(types[0], t.ArrayType)
+        if arrays and are_comparable(*types):
+            return Comparison(node.op, *(Call(ARRAY_KEY, (part,)) for part in parts))
         if t.DecimalType in map(type, types):
             decimals = [self._decimal(p, k) for p, k in zip(parts, types, strict=True)]
             if None not in decimals:  # of whatever scale, they are compared exactly as they are

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from adelta.kernel.expressions.library.array_keys import ARRAY_KEYS
 from adelta.kernel.expressions.library.collections import COLLECTIONS, ELEMENT
 from adelta.kernel.expressions.library.digests import DIGESTS
 from adelta.kernel.expressions.library.intervals import INTERVALS
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ELEMENT", "LIBRARY", "UNWRITTEN"]
 
-UNWRITTEN = frozenset({ELEMENT, *INTERVALS})
-"""Names that no text has: element access, and sums with an interval."""
+UNWRITTEN = frozenset({ELEMENT, *ARRAY_KEYS, *INTERVALS})
+"""Names that no text has: element access, what arrays are compared by, sums with an interval."""
 
 LIBRARY: Mapping[str, Function] = MappingProxyType(
-    {**STRINGS, **PATTERNS, **NUMBERS, **TIMES, **COLLECTIONS, **DIGESTS, **INTERVALS}
+    {**STRINGS, **PATTERNS, **NUMBERS, **TIMES, **COLLECTIONS, **ARRAY_KEYS, **DIGESTS, **INTERVALS}
 )
 """The functions by their canonical names."""
