@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow as pa
+from adelta._lazy_arrow import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,20 +38,28 @@ __all__ = [
 ]
 
 _pa: Any = pa  # the stubs do not know nulls of a type that is a variable
-_FORMATS = {
-    pa.int8(): "b",
-    pa.int16(): "h",
-    pa.int32(): "i",
-    pa.int64(): "q",
-    pa.float32(): "f",
-    pa.float64(): "d",
-}
-_OFFSETS = {pa.string(): "i", pa.large_string(): "q", pa.binary(): "i", pa.large_binary(): "q"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_VALUES = 1 << 17  # of more Arrow's own conversion saves what pandas costs
 _MOST_BYTES = 1 << 30
 _FEW_ROWS = 1 << 12
+
+
+@cache
+def _formats() -> dict[pa.DataType, str]:
+    return {
+        pa.int8(): "b",
+        pa.int16(): "h",
+        pa.int32(): "i",
+        pa.int64(): "q",
+        pa.float32(): "f",
+        pa.float64(): "d",
+    }
+
+
+@cache
+def _offsets() -> dict[pa.DataType, str]:
+    return {pa.string(): "i", pa.large_string(): "q", pa.binary(): "i", pa.large_binary(): "q"}
 
 
 def arrow_is_ready() -> bool:
@@ -246,7 +254,7 @@ def _buffers(
     if len(kinds) != 1:
         return None
     (kind,) = kinds
-    form = _FORMATS.get(data_type)
+    form = _formats().get(data_type)
     if form is not None and kind is (float if form in "fd" else int):
         return _of_numbers(values, form)
     if kind is int and (pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type)):
@@ -261,11 +269,11 @@ def _buffers(
         return _of_moments(values, has_zone=data_type != pa.timestamp("us"))
     if kind is str and data_type in (pa.string(), pa.large_string()):
         try:
-            return _of_texts(values, _OFFSETS[data_type])
+            return _of_texts(values, _offsets()[data_type])
         except UnicodeEncodeError:
             return None
     if kind is bytes and data_type in (pa.binary(), pa.large_binary()):
-        return _of_bytes(values, _OFFSETS[data_type])
+        return _of_bytes(values, _offsets()[data_type])
     return None
 
 

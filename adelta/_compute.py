@@ -14,9 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from adelta._arrow_values import scalar_of
+from adelta._lazy_arrow import pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,13 +24,6 @@ __all__: list[str] = []
 
 _IN_PYTHON = {"bottom_k_unstable", "index", "random", "top_k_unstable"}
 _KEYWORDS = {"and_": "and", "or_": "or"}
-_CONSTANTS: dict[type, pa.DataType] = {
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-    str: pa.string(),
-    bytes: pa.binary(),
-}
 
 
 def __getattr__(name: str) -> Any:
@@ -51,8 +43,19 @@ def fill_null(values: Any, fill: Any) -> Any:
     return _kernels().call_function("coalesce", [values, fill])
 
 
+@cache
+def _constants() -> dict[type, pa.DataType]:
+    return {
+        bool: pa.bool_(),
+        int: pa.int64(),
+        float: pa.float64(),
+        str: pa.string(),
+        bytes: pa.binary(),
+    }
+
+
 def _constant(value: Any) -> Any:
-    data_type = _CONSTANTS.get(type(value))
+    data_type = _constants().get(type(value))
     return value if data_type is None else scalar_of(value, data_type)
 
 

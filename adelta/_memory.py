@@ -16,12 +16,10 @@ import queue
 import threading
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import TypeVar
 
-import pyarrow as pa
-
 from adelta import _compute as pc
+from adelta._lazy_arrow import pa
 from adelta.errors import OutOfMemoryError
 
 __all__ = ["check_memory", "default_memory_limit", "filtered", "lasting_pool", "memory_limit_of"]
@@ -30,7 +28,7 @@ R = TypeVar("R", "pa.RecordBatch", "pa.Table")
 
 _DEFAULT_SHARE = 2  # of the machine's memory one part in so many
 _LEAST_MACHINE = 1 << 30  # bytes, where the machine does not tell
-_GROUPS = Path("/sys/fs/cgroup")
+_GROUPS = "/sys/fs/cgroup"
 
 _KEPT_MS = 10_000
 
@@ -41,16 +39,16 @@ def default_memory_limit() -> int:
     found = [_LEAST_MACHINE]
     with suppress(OSError, ValueError, AttributeError):
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    places = [_GROUPS, _GROUPS / "memory"]
+    places = [_GROUPS, f"{_GROUPS}/memory"]
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+        for line in _text("/proc/self/cgroup").splitlines():
             _, kinds, path = line.split(":", 2)
             if kinds in ("", "memory"):
-                places.append(_GROUPS / kinds / path.lstrip("/"))
+                places.append(os.path.join(_GROUPS, kinds, path.lstrip("/")))
     for place in places:
         for name in ("memory.max", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):  # none, or "max"
-                found.append(int((place / name).read_text(encoding="utf-8")))
+                found.append(int(_text(f"{place}/{name}")))
     with suppress(ImportError):
         import resource
 
@@ -58,6 +56,11 @@ def default_memory_limit() -> int:
         if limit != resource.RLIM_INFINITY:
             found.append(limit)
     return max(1, min(found) // _DEFAULT_SHARE)
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def memory_limit_of(store: object) -> int:

@@ -6,19 +6,16 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
 from adelta._arguments import check_choice, check_count, check_flag, check_names, check_text
 from adelta._arrow_values import array_of, arrow_is_ready
 from adelta._clock import moment
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
 from adelta._html import described, of_columns
+from adelta._lazy_arrow import pa
 from adelta._streams import stream
 from adelta.commit.choose import may_be_stale
 from adelta.errors import InvalidOptionError, SchemaMismatchError
-from adelta.kernel.actions.file_actions import ADD_SCHEMA
-from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.timestamps import from_ms
 from adelta.log.matching_files import prune, prune_batches, shown
 
@@ -102,6 +99,8 @@ class Snapshot:
     @property
     def schema(self) -> pa.Schema:
         """The table's logical columns, in order, as an Arrow schema."""
+        from adelta.kernel.schema.arrow import to_arrow_schema
+
         return to_arrow_schema(self.delta_schema)
 
     @property
@@ -348,6 +347,8 @@ class Snapshot:
 
 
 def _file_columns(columns: Sequence[str] | None) -> Sequence[str] | None:
+    from adelta.kernel.actions.file_schemas import ADD_SCHEMA
+
     if columns is not None:
         columns = check_names("columns", columns)
     for name in columns or ():

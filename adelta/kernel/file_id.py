@@ -11,11 +11,10 @@ from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
 from adelta import _compute as pc
 from adelta._arrow_values import array_of, scalar_of
 from adelta._dataclasses import dataclass
+from adelta._lazy_arrow import pa
 from adelta.kernel.actions.file_actions import AddFile, RemoveFile, decode_path
 
 if TYPE_CHECKING:

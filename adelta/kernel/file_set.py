@@ -10,13 +10,8 @@ from adelta import _compute as pc
 from adelta._arrow_values import array_of, empty_table
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
-from adelta.kernel.actions.file_actions import (
-    ADD_SCHEMA,
-    REMOVE_SCHEMA,
-    AddFile,
-    DeletionVectorDescriptor,
-    RemoveFile,
-)
+from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.partition import with_known_values
 
 if TYPE_CHECKING:

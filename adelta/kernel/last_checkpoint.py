@@ -6,7 +6,6 @@ None for a hint that cannot be trusted.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import field
@@ -125,6 +124,8 @@ def canonical_form(data: bytes) -> str:
 
 
 def _digest(pairs: list[str]) -> str:
+    import hashlib
+
     return hashlib.md5(",".join(pairs).encode(), usedforsecurity=False).hexdigest()
 
 

@@ -15,10 +15,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
-import pyarrow as pa
-
 from adelta import _compute as pc
 from adelta._arrow_values import array_of, null_of, scalar_of
+from adelta._lazy_arrow import pa
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
@@ -36,10 +35,6 @@ __all__ = [
     "serialise_partition_values",
     "with_known_values",
 ]
-
-_EMPTY = scalar_of("", pa.string())
-_TRUE = array_of([True], pa.bool_())
-
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The directory text of a null. It occurs in paths only, never in a partition value."""
@@ -102,14 +97,14 @@ def _known_map(maps: Any) -> Any:
     known = _known_texts(texts)
     if known is texts:
         return maps
-    there: Any = pa.concat_arrays([maps.is_valid(), _TRUE])
+    there: Any = pa.concat_arrays([maps.is_valid(), array_of([True], pa.bool_())])
     offsets = pc.if_else(there, maps.offsets, null_of(pa.int32()))
     arrays: Any = pa.MapArray
     return arrays.from_arrays(offsets, maps.keys, known, type=maps.type)
 
 
 def _known_texts(texts: pa.Array[Any]) -> pa.Array[Any]:
-    empty = pc.equal(texts, _EMPTY)
+    empty = pc.equal(texts, "")
     if not empty.true_count:
         return texts
     return cast("pa.Array[Any]", pc.if_else(empty, null_of(texts.type), texts))
@@ -319,7 +314,7 @@ def serialise_partition_values(values: pa.Array[Any], data_type: t.DataType) -> 
             "hold; partition by another column, or by a text form of this one"
         ) from error
     if data_type in (t.STRING, t.BINARY):
-        texts = pc.if_else(pc.equal(texts, _EMPTY), null_of(pa.string()), texts)
+        texts = pc.if_else(pc.equal(texts, ""), null_of(pa.string()), texts)
     return texts
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import empty_table, scalar_of
 from adelta._dataclasses import dataclass
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import (
     VERSION_COLUMN,
     ActionBatch,

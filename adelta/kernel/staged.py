@@ -6,11 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
-from adelta.kernel.actions.file_actions import (
-    REMOVE_SCHEMA,
-    AddCDCFile,
-    AddFile,
-)
+from adelta.kernel.actions.file_schemas import REMOVE_SCHEMA
 from adelta.kernel.file_id import FileIds
 
 if TYPE_CHECKING:
@@ -19,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.kernel.actions.domain_metadata import DomainMetadata
+    from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction

@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import orjson
-import pyarrow as pa
 
+from adelta._lazy_arrow import pa
 from adelta.errors import InvalidPropertyError, InvalidTableError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import leaf_fields, physical_schema

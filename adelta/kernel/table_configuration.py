@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
 from adelta.errors import AppendOnlyError, InvalidTableError
-from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.names import as_nullable, physical_name, physical_schema
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_features import (
@@ -132,6 +131,8 @@ class TableConfiguration:
     @property
     def arrow_schema(self) -> pa.Schema:
         """`schema` in Arrow's types."""
+        from adelta.kernel.schema.arrow import to_arrow_schema
+
         return to_arrow_schema(self.schema)
 
     @property
@@ -192,6 +193,8 @@ class TableConfiguration:
         column nullable, as Spark's do, so that the rule can be lifted later. A column of nulls
         without a type is not in files at all.
         """
+        from adelta.kernel.schema.arrow import to_arrow_schema
+
         return to_arrow_schema(as_nullable(self.physical_data_schema))
 
     @property

@@ -10,7 +10,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import array_of
 from adelta.errors import InvalidTableError
-from adelta.kernel.actions.file_actions import DELETION_VECTOR
+from adelta.kernel.actions.file_schemas import DELETION_VECTOR
 from adelta.log.map_columns import as_maps
 from adelta.parquet.column_slices import MOST_ROWS
 

@@ -8,6 +8,7 @@ files that hold file actions, to be read row group by row group.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,9 +24,9 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.log_path import sidecar_path
+from adelta.log.checkpoint_file import CheckpointFile, open_file
 from adelta.log.commit_reader import check_lengths, check_log_files
 from adelta.log.map_columns import pairs_of
-from adelta.parquet.reader import ParquetFile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
@@ -35,36 +36,20 @@ if TYPE_CHECKING:
 
     from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import CheckpointFiles
+    from adelta.log.checkpoint_file import Singletons
     from adelta.log.file_groups import FilePart
+    from adelta.parquet.reader import ParquetFile
     from adelta.storage.object_store import ObjectStore
 
     T = TypeVar("T")
 
-__all__ = ["CheckpointReader", "open_file", "open_part"]
+__all__ = ["CheckpointReader", "open_part"]
 
 _Piece: TypeAlias = tuple[str, int | None, tuple[int, int] | None]
-_Singletons: TypeAlias = dict[str, list[dict[str, Any]]]  # rows by action
-_LEAST_TAIL = 64 * 1024
-_LARGEST_TAIL = 512 * 1024
 _SIDECARS_AHEAD = 8
 _SIDECARS_HELD = 64  # more footers than these are read again rather than kept
 _ACTION_BYTES = 100  # that a file action takes in a sidecar, about
 _FOR_OPENING = {"protocol": "minReaderVersion", "metaData": "id", "sidecar": "path"}
-
-
-async def open_file(store: ObjectStore, path: str, size: int | None) -> ParquetFile:
-    """A file of a checkpoint, opened by one request for nearly every size of its footer.
-
-    Its pages are held to their checksums: what is decoded costs many times as much.
-
-    Raises:
-        InvalidTableError: the file is damaged.
-        ObjectNotFoundError: there is no such file.
-    """
-    tail = _LARGEST_TAIL // 2 if size is None else size // 32
-    return await ParquetFile.open(
-        store, path, size=size, tail=min(max(tail, _LEAST_TAIL), _LARGEST_TAIL), verify=True
-    )
 
 
 async def open_part(
@@ -95,7 +80,7 @@ class CheckpointReader:
         self,
         store: ObjectStore,
         checkpoint: CheckpointFiles,
-        files: list[ParquetFile],
+        files: list[CheckpointFile],
         batch: ActionBatch | None,
         rows: Mapping[str, list[dict[str, Any]]],
     ) -> None:
@@ -145,7 +130,7 @@ class CheckpointReader:
         cls,
         store: ObjectStore,
         checkpoint: CheckpointFiles,
-        opened: Mapping[str, ParquetFile] | None = None,
+        opened: Mapping[str, CheckpointFile] | None = None,
     ) -> CheckpointReader:
         """Read the footers, unless `opened` has them by path, and what opening a table needs.
 
@@ -158,14 +143,15 @@ class CheckpointReader:
             check_log_files(store, [first])
             data = await _present(store.get(first.path), first.path)
             check_lengths([(first, data)])
-            batch = await in_thread(decode_actions, data, checkpoint.version, first.path)
+            decode = partial(decode_actions, data, checkpoint.version, first.path, lazily=True)
+            batch = await in_thread(decode)
             return cls(store, checkpoint, [], batch, {})
 
-        async def open_one(part: LogPath) -> ParquetFile:
+        async def open_one(part: LogPath) -> CheckpointFile:
             file = opened.get(part.path) if opened else None
-            if file is not None and file.layout.size == part.size:
+            if file is not None and file.size == part.size:
                 return file
-            return await _present(open_file(store, part.path, part.size), part.path)
+            return await _present(CheckpointFile.open(store, part.path, part.size), part.path)
 
         files = await map_concurrent(open_one, checkpoint.files, limit=store.concurrency)
         rows = await _singletons(store, files, _FOR_OPENING)
@@ -204,7 +190,7 @@ class CheckpointReader:
         if self._batch is not None:
             rows = self._batch.num_files
         else:
-            rows = sum(file.layout.num_rows for file in self._files)
+            rows = sum(file.num_rows for file in self._files)
         return rows + sum(sidecar.size_in_bytes or 0 for sidecar in self._sidecars) // _ACTION_BYTES
 
     def pieces(self, size: int) -> Iterator[tuple[_Piece, int]]:
@@ -216,12 +202,11 @@ class CheckpointReader:
             (first,) = self._checkpoint.files
             yield (first.path, first.size, None), first.size
         for file in self._files:
-            layout = file.layout
-            count = layout.num_row_groups
-            runs = max(1, min(count, -(-layout.size // size)))
+            count = file.num_row_groups
+            runs = max(1, min(count, -(-file.size // size)))
             bounds = [count * run // runs for run in range(runs + 1)]
             for among in pairwise(bounds):
-                yield (layout.path, layout.size, among), layout.size // runs
+                yield (file.path, file.size, among), file.size // runs
         for sidecar in self._sidecars:
             path = sidecar_path(decode_path(sidecar.path))
             yield (path, sidecar.size_in_bytes or None, None), sidecar.size_in_bytes or 0
@@ -241,7 +226,7 @@ class CheckpointReader:
         if self._batch is not None:
             yield FilePart(None, self._batch)
         for file in self._files:
-            yield FilePart(file)
+            yield FilePart(await file.parquet())
         async with ReadAhead(self._sidecar, self._sidecars, limit=_SIDECARS_AHEAD) as sidecars:
             async for part in sidecars:
                 yield part
@@ -258,9 +243,27 @@ class CheckpointReader:
 
 
 async def _singletons(
-    store: ObjectStore, files: list[ParquetFile], required: Mapping[str, str]
-) -> _Singletons:
+    store: ObjectStore, files: list[CheckpointFile], required: Mapping[str, str]
+) -> Singletons:
     """Rows of the named actions over all files, by action; each has a leaf that is never null."""
+
+    async def read(file: CheckpointFile) -> Singletons | None:
+        return await _present(file.singletons(required), file.path)
+
+    several = await map_concurrent(read, files, limit=store.concurrency)
+    left = [file for file, rows in zip(files, several, strict=True) if rows is None]
+    by_arrow = iter(await _by_arrow(store, left, required) if left else ())
+    found: Singletons = {action: [] for action in required}
+    for rows in several:
+        for action, of_file in (next(by_arrow) if rows is None else rows).items():
+            found[action] += of_file
+    return found
+
+
+async def _by_arrow(
+    store: ObjectStore, files: list[CheckpointFile], required: Mapping[str, str]
+) -> list[Singletons]:
+    """The same of each of the files, whatever is in them."""
 
     def plan(file: ParquetFile) -> tuple[dict[str, str], list[int]]:
         present = {a: leaf for a, leaf in required.items() if file.layout.has_column((a, leaf))}
@@ -274,7 +277,7 @@ async def _singletons(
         ]
         return present, groups
 
-    async def read(planned: tuple[ParquetFile, dict[str, str], list[int]]) -> _Singletons:
+    async def read(planned: tuple[ParquetFile, dict[str, str], list[int]]) -> Singletons:
         file, present, groups = planned
         if not present or not groups:
             return {}
@@ -287,13 +290,10 @@ async def _singletons(
                 "belongs; delete the checkpoint, and the log is read without it"
             ) from error
 
-    found: _Singletons = {action: [] for action in required}
+    opened = [await file.parquet() for file in files]
     # By one thread: Arrow gives every thread that reads statistics megabytes of its own.
-    planned = await in_thread(lambda: [(file, *plan(file)) for file in files])
-    for one in await map_concurrent(read, planned, limit=store.concurrency):
-        for action, rows in one.items():
-            found[action] += rows
-    return found
+    planned = await in_thread(lambda: [(file, *plan(file)) for file in opened])
+    return await map_concurrent(read, planned, limit=store.concurrency)
 
 
 def _all_null(file: ParquetFile, group: int, leaf: tuple[str, ...]) -> bool:
@@ -302,8 +302,8 @@ def _all_null(file: ParquetFile, group: int, leaf: tuple[str, ...]) -> bool:
     return rows == 0 or (found is not None and found.null_count == rows)
 
 
-def _rows(table: pa.Table, required: Mapping[str, str]) -> _Singletons:
-    found: _Singletons = {}
+def _rows(table: pa.Table, required: Mapping[str, str]) -> Singletons:
+    found: Singletons = {}
     for action, leaf in required.items():
         column: Any = table.column(action)
         values = column.flatten()[column.type.get_field_index(leaf)]

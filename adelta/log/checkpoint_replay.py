@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta._read_ahead import ReadAhead
-from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.replay import anti_join
 from adelta.log.checkpoint_reader import open_part
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._concurrency import ItemsInThread, in_thread, map_stream, together
 from adelta.errors import InvalidTableError
-from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.actions.json import ADD_JSON_NAMES
 from adelta.kernel.data_skipping.statistic import PARTITION_VALUES
 from adelta.kernel.data_skipping.stats_text import stats_text

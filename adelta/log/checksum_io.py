@@ -11,7 +11,6 @@ from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta.errors import ChecksumMismatchError, InvalidTableError, ObjectNotFoundError
 from adelta.kernel.checksum.json import decode, decode_counts
-from adelta.kernel.checksum.summary import summarize
 from adelta.kernel.checksum.version_checksum import FileCounts, differences
 from adelta.kernel.log_path import checksum_path
 
@@ -58,6 +57,8 @@ async def verify_checksum(state: LogState) -> bool:
         ChecksumMismatchError: they do not agree.
         InvalidTableError: the checksum, or a checkpoint, is damaged.
     """
+    from adelta.kernel.checksum.summary import summarize
+
     path = checksum_path(state.version)
     try:
         data = await state.store.get(path)

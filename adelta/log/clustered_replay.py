@@ -16,7 +16,7 @@ import pyarrow as pa
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingCommitError, ObjectNotFoundError
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import VERSION_COLUMN, decode_commits
 from adelta.kernel.checkpoint.parts import by_part
 from adelta.kernel.replay import ReconciledTail, of_before, reconcile_actions

@@ -18,7 +18,7 @@ from adelta._arrow_values import array_of
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
-from adelta.kernel.actions.file_actions import REMOVE_SCHEMA
+from adelta.kernel.actions.file_schemas import REMOVE_SCHEMA
 from adelta.kernel.actions.json import REMOVE_JSON_NAMES, VERSION_COLUMN
 from adelta.kernel.data_skipping.bounds import widen
 from adelta.kernel.data_skipping.statistic import (

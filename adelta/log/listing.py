@@ -39,7 +39,7 @@ from adelta.kernel.log_path import (
     version_prefix,
 )
 from adelta.kernel.log_segment import complete_checkpoints
-from adelta.log.checkpoint_reader import open_file
+from adelta.log.checkpoint_file import CheckpointFile
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     )
 
     from adelta.kernel.last_checkpoint import LastCheckpoint
-    from adelta.parquet.reader import ParquetFile
     from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 __all__ = [
@@ -86,7 +85,7 @@ class LogListing:
     files: tuple[LogPath, ...]
     start: int = 0
     hint: LastCheckpoint | None = None
-    opened: Mapping[str, ParquetFile] = field(default_factory=dict, hash=False)
+    opened: Mapping[str, CheckpointFile] = field(default_factory=dict, hash=False)
 
 
 async def read_hint(store: ObjectStore) -> LastCheckpoint | None:
@@ -225,7 +224,7 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     if store.lists_from_anywhere:
         await pages.aclose()  # type: ignore[attr-defined]  # the adapters' listings are generators
     files: tuple[LogPath, ...] = ()
-    opened: dict[str, ParquetFile] = {}
+    opened: dict[str, CheckpointFile] = {}
 
     async def list_on() -> None:
         nonlocal files
@@ -237,7 +236,7 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     async def open_hinted(path: str) -> None:
         # Before the listing proves that it is there: whatever fails here is for the opener to say.
         with suppress(InvalidTableError, StorageError, UnsupportedFeatureError):
-            opened[path] = await open_file(store, path, size)
+            opened[path] = await CheckpointFile.open(store, path, size)
 
     paths, size = _hinted_files(found)
     work: list[Callable[[], Awaitable[None]]] = [list_on]

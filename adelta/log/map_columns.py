@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
 from adelta import _compute as pc
-from adelta.kernel.actions.file_actions import STRING_MAP
+from adelta._lazy_arrow import pa
 
 __all__ = ["as_maps", "pairs_of"]
 
@@ -26,6 +24,8 @@ def as_maps(values: Values) -> Values:
     kind = values.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return values
+    from adelta.kernel.actions.file_schemas import STRING_MAP
+
     fields = _key_and_value(kind.value_type)
     if fields is None:
         return values
@@ -73,6 +73,8 @@ def _maps(lists: Values, key: str, item: str) -> Values | None:
     keys, items = pc.struct_field(pairs, key), pc.struct_field(pairs, item)
     if keys.null_count:
         return None
+    from adelta.kernel.actions.file_schemas import STRING_MAP
+
     mask = lists.is_null() if lists.null_count else None
     offsets = lists.offsets.cast(pa.int32())
     return arrow.MapArray.from_arrays(offsets, keys, items, type=STRING_MAP, mask=mask)

@@ -9,7 +9,6 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
-from adelta.kernel.partition import with_known_values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -51,6 +50,8 @@ async def prune(
 
 async def shown(files: pa.Table) -> pa.Table:
     """Files as their list is given out."""
+    from adelta.kernel.partition import with_known_values
+
     if files.num_rows < _MANY_FILES:
         return with_known_values(files)
     return await in_thread(with_known_values, files)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from adelta._concurrency import in_thread, together
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
-from adelta.kernel.log_compaction import files_to_read, is_reconciled
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.log_segment import CheckpointFiles, LogSegment, plan_log_segment
 from adelta.log.checkpoint_reader import CheckpointReader
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.log_path import LogPath
-    from adelta.parquet.reader import ParquetFile
+    from adelta.log.checkpoint_file import CheckpointFile
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["OpenedSegment", "open_earlier", "open_version", "plan_version"]
@@ -80,7 +79,7 @@ async def plan_version(
 async def open_version(
     store: ObjectStore,
     segment: LogSegment,
-    opened: Mapping[str, ParquetFile] | None = None,
+    opened: Mapping[str, CheckpointFile] | None = None,
 ) -> OpenedSegment:
     """Read `segment`, or one of the same version: with an earlier checkpoint, or what is left.
 
@@ -127,7 +126,7 @@ class _CheckpointDamaged(Exception):
 
 
 async def _open(
-    store: ObjectStore, segment: LogSegment, opened: Mapping[str, ParquetFile] | None
+    store: ObjectStore, segment: LogSegment, opened: Mapping[str, CheckpointFile] | None
 ) -> OpenedSegment:
     async def read_checkpoint() -> CheckpointReader | None:
         if segment.checkpoint is None:
@@ -165,6 +164,8 @@ async def _read_tail(store: ObjectStore, segment: LogSegment) -> list[ActionBatc
 
 
 async def _read_compacted(store: ObjectStore, segment: LogSegment) -> list[ActionBatch]:
+    from adelta.kernel.log_compaction import files_to_read, is_reconciled
+
     chosen = files_to_read(segment.commits, segment.compactions)
     compacted = {f.version: f for f in chosen if f.kind is LogFileKind.COMPACTION}
     batches = await read_action_batches(store, chosen)

@@ -19,8 +19,8 @@ import pyarrow as pa
 from adelta._arrow_values import empty_table
 from adelta._concurrency import in_thread
 from adelta._memory import check_memory
-from adelta.kernel.actions.body_tables import VERSION_COLUMN
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.actions.file_actions import VERSION_COLUMN
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA, REMOVE_SCHEMA, VERSION_FIELD
 from adelta.kernel.actions.json import tables_of_adds
 from adelta.kernel.data_skipping.known_statistics import KnownStatistics
 from adelta.kernel.file_set import FileSet
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["VersionReplay", "reconciled"]
 
-_VERSION = pa.field(VERSION_COLUMN, pa.int64())
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _MOST_CHUNKS = 64  # of the table of files
 
@@ -219,7 +218,7 @@ class VersionReplay:
         wanted = ["path", VERSION_COLUMN]
         found = [table.select(wanted) for table in tables if table.num_rows]
         if not found:
-            return empty_table(ADD_SCHEMA.append(_VERSION)).select(wanted)
+            return empty_table(ADD_SCHEMA.append(VERSION_FIELD)).select(wanted)
         return pa.concat_tables(found)
 
     async def tail(self) -> ReconciledTail:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
+from adelta._lazy_arrow import pa
 from adelta.errors import (
     AdeltaError,
     InvalidTableError,

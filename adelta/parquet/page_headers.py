@@ -8,15 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from adelta.parquet.thrift import (
-    BINARY,
-    BOOLEANS,
     FALSE,
-    I16,
-    I64,
-    STRUCT,
     VARINT,
-    CompactReader,
     ThriftError,
+    read_struct,
     unsigned,
     varint,
 )
@@ -32,6 +27,7 @@ __all__ = [
     "DATA_PAGE",
     "DATA_PAGE_V2",
     "DICTIONARY_PAGE",
+    "BytesAtHand",
     "HeldBytes",
     "Page",
     "PageBytes",
@@ -45,8 +41,6 @@ _HEADER: Final = 256  # bytes that most headers do not exceed
 _LARGEST_HEADER: Final = 16 << 20
 _LENGTH: Final = 3  # the field of the payload's length
 _CRC: Final = 4
-_DEEPEST: Final = 16
-_LONGEST: Final = 63  # bits of an integer in front of its last byte's
 
 
 class Page(NamedTuple):
@@ -132,10 +126,23 @@ class HeldBytes:
         return found
 
 
+class BytesAtHand:
+    """A whole chunk, or more, whose first byte is at the place 0."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    def read_at(self, count: int, at: int) -> bytes:
+        """So many bytes from there on."""
+        return bytes(self._data[at : at + count])
+
+
 PageBytes: TypeAlias = "pa.NativeFile | HeldBytes"
 
 
-def pages_of(source: PageBytes, place: ByteRange) -> Iterator[Page]:
+def pages_of(source: PageBytes | BytesAtHand, place: ByteRange) -> Iterator[Page]:
     """The pages of the chunk at `place`.
 
     Raises:
@@ -147,7 +154,7 @@ def pages_of(source: PageBytes, place: ByteRange) -> Iterator[Page]:
     return _pages_of(source, place)
 
 
-def _pages_of(source: PageBytes, place: ByteRange) -> Iterator[Page]:
+def _pages_of(source: PageBytes | BytesAtHand, place: ByteRange) -> Iterator[Page]:
     at, end = place
     file: Any = source  # the stubs know no offset to read at
     while at < end:
@@ -194,10 +201,9 @@ def _page(data: bytes, start: int) -> Page:
     usual = _usual_page(data, start)
     if usual is not None:
         return usual
-    try:
-        fields, at, length = _struct(data, 0, 0)
-    except IndexError:
-        raise ThriftError("a page's header without an end") from None
+    places: dict[int, tuple[int, int]] = {}
+    fields, at = read_struct(data, 0, places)
+    length = places.get(_LENGTH, (0, 0))
     kind, unfolded, size = (_number(fields, field) for field in (1, 2, _LENGTH))
     values = encoding = -1
     levels, compressed = 0, True
@@ -221,64 +227,3 @@ def _page(data: bytes, start: int) -> Page:
 def _number(fields: dict[int, Any], field: int) -> int:
     value = fields.get(field)
     return value if isinstance(value, int) else -1
-
-
-def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int, tuple[int, int]]:
-    """The integers, booleans' types and structs of a struct by field, its end, and field 3's place.
-
-    There are many pages, so this does in one function what `CompactReader` does in several.
-
-    Raises:
-        IndexError: the bytes end before the struct does.
-        ThriftError: it is none.
-    """
-    if depth > _DEEPEST:
-        raise ThriftError("structures nested too deeply")
-    found: dict[int, Any] = {}
-    place = (0, 0)
-    field = 0
-    while head := data[at]:
-        at += 1
-        of = head & 0x0F
-        if head >= 0x10:
-            field += head >> 4
-        else:  # its number is by itself
-            value, at = _varint(data, at)
-            field = (value >> 1) ^ -(value & 1)
-        if I16 <= of <= I64:
-            start = at
-            value = data[at]
-            if value < 0x80:
-                at += 1
-            else:
-                value, at = _varint(data, at)
-            found[field] = (value >> 1) ^ -(value & 1)
-            if field == _LENGTH:
-                place = (start, at)
-        elif of == BINARY:
-            length, at = _varint(data, at)
-            at += length
-        elif of == STRUCT:
-            found[field], at, _ = _struct(data, at, depth + 1)
-        elif of in BOOLEANS:
-            found[field] = of
-        else:
-            reader = CompactReader(data)
-            reader.position = at
-            reader.skip(of)
-            at = reader.position
-    return found, at + 1, place
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A whole number and its end."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > _LONGEST:
-            raise ThriftError("an integer without an end")

@@ -111,6 +111,18 @@ class ParquetFile:
         return file
 
     @classmethod
+    async def of_footer(
+        cls, store: ObjectStore, footer: FetchedFooter, pin: Pin, *, verify: bool = False
+    ) -> ParquetFile:
+        """The object whose `footer` was fetched with `pin`; no request is made.
+
+        Raises: as `open` does.
+        """
+        begin = _Opening(store, footer.path, _nothing, verify, pin)
+        file, _ = await in_thread(begin.fetched, footer)
+        return file
+
+    @classmethod
     async def open_and(
         cls,
         store: ObjectStore,

@@ -6,7 +6,7 @@ are bytes, or nest deeper than Parquet's structures do. What is not asked for is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +24,12 @@ __all__ = [
     "VARINT",
     "CompactReader",
     "ThriftError",
+    "behind_struct",
     "encoded_binary",
     "encoded_integer",
     "field_header",
     "list_header",
+    "read_struct",
     "unsigned",
     "varint",
 ]
@@ -49,6 +51,7 @@ BOOLEANS: Final = (TRUE, FALSE)
 
 _DEEPEST: Final = 16
 _LONGEST_VARINT: Final = 10
+_LAST_SHIFT: Final = 7 * (_LONGEST_VARINT - 1)
 _WIDTHS: Final = {BYTE: 1, DOUBLE: 8, UUID: 16}
 
 
@@ -192,6 +195,152 @@ class CompactReader:
             raise ThriftError(f"{length:,} bytes where {len(self._data) - start:,} are left")
         self.position = start + length
         return start
+
+
+def read_struct(
+    data: bytes, at: int = 0, places: dict[int, tuple[int, int]] | None = None
+) -> tuple[dict[int, Any], int]:
+    """The integers, the booleans' types and the structs of a struct, by field, and where it ends.
+
+    `places`, where given, takes the places of its integers. Of large footers and of many pages this
+    reads in one function what `CompactReader` does in several.
+
+    Raises:
+        ThriftError: it is no struct.
+    """
+    try:
+        return _struct(data, at, 0, places)
+    except IndexError:
+        raise ThriftError("a structure without an end") from None
+
+
+def behind_struct(data: bytes, at: int = 0) -> int:
+    """The end of a struct, of which nothing is wanted.
+
+    Raises:
+        ThriftError: it is no struct.
+    """
+    try:
+        return _behind_struct(data, at, 0)
+    except IndexError:
+        raise ThriftError("a structure without an end") from None
+
+
+def _struct(
+    data: bytes, at: int, depth: int, places: dict[int, tuple[int, int]] | None = None
+) -> tuple[dict[int, Any], int]:
+    if depth > _DEEPEST:
+        raise ThriftError("structures nested too deeply")
+    found: dict[int, Any] = {}
+    field = 0
+    while head := data[at]:
+        at += 1
+        of = head & 0x0F
+        if head >= 0x10:
+            field += head >> 4
+        else:  # its number is by itself
+            value, at = _unsigned_at(data, at)
+            field = (value >> 1) ^ -(value & 1)
+        if I16 <= of <= I64:
+            start = at
+            value = data[at]
+            if value < 0x80:
+                at += 1
+            else:
+                value, at = _unsigned_at(data, at)
+            found[field] = (value >> 1) ^ -(value & 1)
+            if places is not None:
+                places[field] = (start, at)
+        elif of == BINARY:
+            length, at = _unsigned_at(data, at)
+            at += length
+        elif of == STRUCT:
+            found[field], at = _struct(data, at, depth + 1)
+        elif of in BOOLEANS:
+            found[field] = of
+        elif of == LIST:
+            at = _behind_list(data, at, depth + 1)
+        else:
+            reader = CompactReader(data)
+            reader.position = at
+            reader.skip(of, depth + 1)
+            at = reader.position
+    return found, at + 1
+
+
+def _behind_struct(data: bytes, at: int, depth: int) -> int:
+    """The end of a struct."""
+    if depth > _DEEPEST:
+        raise ThriftError("structures nested too deeply")
+    while head := data[at]:
+        at += 1
+        of = head & 0x0F
+        if head < 0x10:  # its number is by itself
+            while data[at] >= 0x80:
+                at += 1
+            at += 1
+        if I16 <= of <= I64:
+            while data[at] >= 0x80:
+                at += 1
+            at += 1
+        elif of == BINARY:
+            length = data[at]
+            if length < 0x80:
+                at += 1 + length
+            else:
+                length, at = _unsigned_at(data, at)
+                at += length
+        elif of == STRUCT:
+            at = _behind_struct(data, at, depth + 1)
+        elif of == LIST:
+            at = _behind_list(data, at, depth + 1)
+        elif of not in BOOLEANS:
+            reader = CompactReader(data)
+            reader.position = at
+            reader.skip(of, depth + 1)
+            at = reader.position
+    return at + 1
+
+
+def _behind_list(data: bytes, at: int, depth: int) -> int:
+    """The end of a list."""
+    head = data[at]
+    size, of = head >> 4, head & 0x0F
+    start, at = at, at + 1
+    if size == 0x0F:
+        size, at = _unsigned_at(data, at)
+    if I16 <= of <= I64:
+        for _ in range(size):
+            while data[at] >= 0x80:
+                at += 1
+            at += 1
+    elif of == BINARY:
+        for _ in range(size):
+            length, at = _unsigned_at(data, at)
+            at += length
+    elif of == STRUCT:
+        for _ in range(size):
+            at = _behind_struct(data, at, depth)
+    else:
+        reader = CompactReader(data)
+        reader.position = start
+        reader.skip(LIST, depth)
+        at = reader.position
+    return at
+
+
+def _unsigned_at(data: bytes, at: int) -> tuple[int, int]:
+    """A whole number and its end."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > _LAST_SHIFT:
+            raise ThriftError("an integer without an end")
 
 
 def varint(value: int) -> bytes:

@@ -11,10 +11,10 @@ from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.partition import partition_directory
 from adelta.kernel.schema import types as t
-from adelta.kernel.schema.arrow import FIELD_ID_KEY, to_arrow_schema
+from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.cast import relabel
 from adelta.kernel.schema.json import schema_from_string
-from adelta.kernel.schema.names import as_nullable, physical_schema
+from adelta.kernel.schema.names import FIELD_ID_KEY, as_nullable, physical_schema
 from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
 from adelta.kernel.table_features import CHANGE_DATA_DIRECTORY, CHANGE_TYPE
 from adelta.kernel.table_properties import TableProperties

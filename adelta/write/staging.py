@@ -12,7 +12,7 @@ from adelta._arrow_values import scalar_of
 from adelta._chance import new_uuid
 from adelta.errors import InvalidUseError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
-from adelta.kernel.actions.file_actions import REMOVE_SCHEMA
+from adelta.kernel.actions.file_schemas import REMOVE_SCHEMA
 from adelta.kernel.file_id import FileId, FileIds
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.staged import StagedChanges

@@ -23,7 +23,8 @@ from adelta.errors import (
     UnsupportedFeatureError,
 )
 from adelta.kernel import last_checkpoint
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, decode_path
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.actions.json import decode_commits
 from adelta.kernel.checksum.json import decode, encode
 from adelta.kernel.data_skipping.prune import exact_row_counts, prune_files

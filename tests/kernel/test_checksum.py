@@ -11,7 +11,7 @@ import pytest
 
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
-from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction

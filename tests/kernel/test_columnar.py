@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions import json as json_module
 from adelta.kernel.actions.columnar import decode_lines
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA, CDC_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import (
     ADD_JSON_NAMES,
-    CDC_SCHEMA,
     REMOVE_JSON_NAMES,
     ActionBatch,
     decode_commits,

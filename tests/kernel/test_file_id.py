@@ -9,12 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adelta.kernel.actions.file_actions import (
-    ADD_SCHEMA,
-    AddFile,
-    DeletionVectorDescriptor,
-    RemoveFile,
-)
+from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.file_id import FileId, FileIds, canonical_path, file_ids, places_of_data
 
 ROOT = "s3://lake/sales"

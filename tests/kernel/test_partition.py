@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adelta.errors import InvalidTableError, SchemaMismatchError
-from adelta.kernel.actions.file_actions import STRING_MAP
+from adelta.kernel.actions.file_schemas import STRING_MAP
 from adelta.kernel.partition import (
     parse_partition_values,
     partition_directory,

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from adelta.kernel.actions.file_actions import DELETION_VECTOR, STRING_MAP
+from adelta.kernel.actions.file_schemas import DELETION_VECTOR, STRING_MAP
 from adelta.log import column_arena as arena_module
 from adelta.log.column_arena import ColumnArena
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adelta.errors import MissingCheckpointPartError
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, DELETION_VECTOR
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA, DELETION_VECTOR
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.file_id import file_ids

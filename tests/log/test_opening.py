@@ -17,7 +17,7 @@ from adelta.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.checksum.json import encode

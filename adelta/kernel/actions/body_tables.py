@@ -11,7 +11,7 @@ from adelta import _compute as pc
 from adelta._arrow_values import array_of, empty_table
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.columnar import OF_EVERY_VECTOR
-from adelta.kernel.actions.file_actions import DELETION_VECTOR, STRING_MAP
+from adelta.kernel.actions.file_schemas import DELETION_VECTOR, STRING_MAP, VERSION_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 _pa: Any = pa  # the stubs know neither nulls() nor array() of a type that varies
 _pc: Any = pc  # nor struct_field() of one
 
-__all__ = ["VERSION_COLUMN", "VERSION_FIELD", "table_of_bodies"]
-
-VERSION_COLUMN = "version"
-VERSION_FIELD = pa.field(VERSION_COLUMN, pa.int64())
-"""The column behind those of the actions: the version that each is of."""
+__all__ = ["table_of_bodies"]
 
 _UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
 """What Arrow raises of a value that is not of the column's type."""

@@ -17,7 +17,7 @@ import pyarrow.json
 
 from adelta import _compute as pc
 from adelta._arrow_values import array_of, scalar_of
-from adelta.kernel.actions.file_actions import STRING_MAP
+from adelta.kernel.actions.file_schemas import STRING_MAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

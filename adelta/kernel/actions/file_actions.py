@@ -1,8 +1,7 @@
-"""The file actions `add`, `remove` and `cdc`: their Arrow schemas, and row views for small numbers.
+"""The file actions `add`, `remove` and `cdc`, one a value: for small numbers.
 
-Decoded file actions are Arrow tables of `ADD_SCHEMA` and `REMOVE_SCHEMA` (column names are
-adelta's; the log's names stand beside them in `kernel/actions/json.py`). The frozen rows are for
-what a transaction stages, for the command line, and for messages.
+They are for what a transaction stages, for the command line, and for messages. Many are tables, of
+the schemas in `kernel/actions/file_schemas.py`.
 
 `path` is kept as the log has it, that is percent-encoded; `decode_path` gives the object's path.
 """
@@ -13,8 +12,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-import pyarrow as pa
-
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 
@@ -22,10 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "ADD_SCHEMA",
-    "DELETION_VECTOR",
-    "REMOVE_SCHEMA",
-    "STRING_MAP",
+    "VERSION_COLUMN",
     "AddCDCFile",
     "AddFile",
     "DeletionVectorDescriptor",
@@ -35,45 +29,8 @@ __all__ = [
 ]
 
 
-STRING_MAP: pa.DataType = pa.map_(pa.string(), pa.string())
-DELETION_VECTOR: pa.StructType = pa.struct(
-    [
-        ("storageType", pa.string()),
-        ("pathOrInlineDv", pa.string()),
-        ("offset", pa.int32()),
-        ("sizeInBytes", pa.int32()),
-        ("cardinality", pa.int64()),
-    ]
-)
-_Columns = list[tuple[str, pa.DataType]]
-_ADD: _Columns = [
-    ("path", pa.string()),
-    ("partition_values", STRING_MAP),
-    ("size", pa.int64()),
-    ("modification_time", pa.int64()),
-    ("data_change", pa.bool_()),
-    ("stats", pa.string()),
-    ("tags", STRING_MAP),
-    ("deletion_vector", DELETION_VECTOR),
-    ("base_row_id", pa.int64()),
-    ("default_row_commit_version", pa.int64()),
-    ("clustering_provider", pa.string()),
-]
-ADD_SCHEMA = pa.schema(_ADD)
-_REMOVE: _Columns = [
-    ("path", pa.string()),
-    ("deletion_timestamp", pa.int64()),
-    ("data_change", pa.bool_()),
-    ("extended_file_metadata", pa.bool_()),
-    ("partition_values", STRING_MAP),
-    ("size", pa.int64()),
-    ("stats", pa.string()),
-    ("tags", STRING_MAP),
-    ("deletion_vector", DELETION_VECTOR),
-    ("base_row_id", pa.int64()),
-    ("default_row_commit_version", pa.int64()),
-]
-REMOVE_SCHEMA = pa.schema(_REMOVE)
+VERSION_COLUMN = "version"
+"""The column behind those of the actions: the version that each is of."""
 
 _UNRESERVED = "/-_.~!$&'()*+,;=:@"
 

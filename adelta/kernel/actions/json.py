@@ -14,19 +14,15 @@ from typing import TYPE_CHECKING, Any
 from typing import Protocol as Shape
 
 import orjson
-import pyarrow as pa
 
 from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
+from adelta._lazy_arrow import pa
 from adelta.errors import InvalidTableError
-from adelta.kernel.actions.body_tables import VERSION_COLUMN, VERSION_FIELD, table_of_bodies
-from adelta.kernel.actions.columnar import decode_lines
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import (
-    ADD_SCHEMA,
-    REMOVE_SCHEMA,
-    STRING_MAP,
+    VERSION_COLUMN,
     AddCDCFile,
     AddFile,
     RemoveFile,
@@ -44,7 +40,6 @@ _pa: Any = pa  # the stubs do not know repeat() of a type that varies
 
 __all__ = [
     "ADD_JSON_NAMES",
-    "CDC_SCHEMA",
     "REMOVE_JSON_NAMES",
     "VERSION_COLUMN",
     "Action",
@@ -63,15 +58,7 @@ _TOGETHER = _SLICE // _FEW  # commits of few file actions
 _BLOCK = 1 << 20  # bytes of a large file that are decoded at once
 _WORTHWHILE = 64 << 10  # less is as soon decoded line by line
 _FEW_LINES = 16  # that commits have before or behind their file actions
-_KEPT_AS_ROWS = 64  # file actions; more of them are smaller as a table
-CDC_SCHEMA = pa.schema(
-    [
-        ("path", pa.string()),
-        ("partition_values", STRING_MAP),
-        ("size", pa.int64()),
-        ("tags", STRING_MAP),
-    ]
-)
+_KEPT_AS_ROWS = 500  # file actions; more of them are smaller as a table
 ADD_JSON_NAMES: Mapping[str, str] = {
     "path": "path",
     "partition_values": "partitionValues",
@@ -211,8 +198,7 @@ class ActionBatch:
 class _Rows:
     """File actions of one kind: their bodies and the version of each, or the table made of them."""
 
-    schema: pa.Schema
-    names: Mapping[str, str]
+    kind: str
     bodies: list[dict[str, Any]] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     made: pa.Table | None = None
@@ -227,14 +213,16 @@ class _Rows:
         self.bodies.append(body)
         self.versions.append(version)
         if len(self.bodies) >= _SLICE:
-            self.slices.append(table_of_bodies(self.bodies, self.versions, self.schema, self.names))
+            self.slices.append(_table(self.kind, self.bodies, self.versions))
             self.bodies, self.versions = [], []
 
     def extend(self, table: pa.Table, version: int) -> None:
         """Take many more, of one version, that are a table already."""
         if self.bodies:
-            self.slices.append(table_of_bodies(self.bodies, self.versions, self.schema, self.names))
+            self.slices.append(_table(self.kind, self.bodies, self.versions))
             self.bodies, self.versions = [], []
+        from adelta.kernel.actions.file_schemas import VERSION_FIELD
+
         versions = _pa.repeat(scalar_of(version, pa.int64()), table.num_rows)
         self.slices.append(table.append_column(VERSION_FIELD, versions))
 
@@ -263,7 +251,7 @@ class _Rows:
         """The table. Threads may ask at the same time: rows are looked at before `made`."""
         bodies, versions, made = self.bodies, self.versions, self.made
         if made is None:
-            made = table_of_bodies(bodies, versions, self.schema, self.names)
+            made = _table(self.kind, bodies, versions)
             if self.slices:  # never in a batch that several threads have: its tables are made
                 made = pa.concat_tables([*self.slices, *([made] if bodies else [])])
                 self.slices = []
@@ -306,7 +294,14 @@ def _as_one(few: Sequence[_Rows]) -> list[pa.Table]:
         return [rows.table() for rows in few]
     bodies = [body for rows in few for body in rows.bodies]
     versions = [version for rows in few for version in rows.versions]
-    return [table_of_bodies(bodies, versions, few[0].schema, few[0].names)]
+    return [_table(few[0].kind, bodies, versions)]
+
+
+def _table(kind: str, bodies: list[dict[str, Any]], versions: list[int]) -> pa.Table:
+    from adelta.kernel.actions.body_tables import table_of_bodies
+    from adelta.kernel.actions.file_schemas import FILE_SCHEMAS
+
+    return table_of_bodies(bodies, versions, FILE_SCHEMAS[kind], _FILE_NAMES[kind])
 
 
 def decode_commits(commits: Sequence[tuple[int, bytes]], *, lazily: bool = False) -> ActionBatch:
@@ -325,32 +320,28 @@ def decode_commits(commits: Sequence[tuple[int, bytes]], *, lazily: bool = False
     return collector.batch(tuple(version for version, _ in commits), lazily=lazily)
 
 
-def decode_actions(data: bytes, version: int, source: str) -> ActionBatch:
+def decode_actions(data: bytes, version: int, source: str, *, lazily: bool = False) -> ActionBatch:
     """The actions of a JSON file that is no commit, such as a V2 checkpoint or a compaction.
+
+    `lazily` is as with `decode_commits`.
 
     Raises:
         InvalidTableError: as `decode_commits`; `source` names the file in the message.
     """
     collector = _Collector()
     collector.add_commit(version, data, source)
-    return collector.batch((version,))
+    return collector.batch((version,), lazily=lazily)
 
 
-_FILE_KINDS = {
-    "add": (ADD_SCHEMA, ADD_JSON_NAMES),
-    "remove": (REMOVE_SCHEMA, REMOVE_JSON_NAMES),
-    "cdc": (CDC_SCHEMA, ADD_JSON_NAMES),
-}
-"""Schema and names in the log of each kind of file actions."""
+_FILE_NAMES = {"add": ADD_JSON_NAMES, "remove": REMOVE_JSON_NAMES, "cdc": ADD_JSON_NAMES}
+"""Names in the log of each kind of file actions."""
 
 
 class _Collector:
     """Sorts decoded lines by the kind of their action."""
 
     def __init__(self) -> None:
-        self.adds = _Rows(ADD_SCHEMA, ADD_JSON_NAMES)
-        self.removes = _Rows(REMOVE_SCHEMA, REMOVE_JSON_NAMES)
-        self.cdc = _Rows(CDC_SCHEMA, ADD_JSON_NAMES)
+        self.adds, self.removes, self.cdc = _Rows("add"), _Rows("remove"), _Rows("cdc")
         self.protocols: list[tuple[int, Protocol]] = []
         self.metadata: list[tuple[int, Metadata]] = []
         self.txns: list[tuple[int, SetTransaction]] = []
@@ -385,7 +376,7 @@ class _Collector:
         """
         first, last = _file_actions(block, tuple(self._files))
         middle = block[first:last]
-        tables = decode_lines(middle, _FILE_KINDS) if len(middle) >= _WORTHWHILE else None
+        tables = _decode_together(middle) if len(middle) >= _WORTHWHILE else None
         if tables is None:
             return self._add_lines(version, block, source, number)
         if first:
@@ -500,6 +491,13 @@ def _numbered_values(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
         number += data.count(b"\n", counted, place)
         counted = place
         yield number, text
+
+
+def _decode_together(lines: bytes) -> dict[str, pa.Table] | None:
+    from adelta.kernel.actions.columnar import decode_lines
+    from adelta.kernel.actions.file_schemas import FILE_SCHEMAS
+
+    return decode_lines(lines, {k: (FILE_SCHEMAS[k], _FILE_NAMES[k]) for k in FILE_SCHEMAS})
 
 
 def _file_actions(block: bytes, kinds: Sequence[str]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
 from adelta.kernel.actions.json import ADD_JSON_NAMES, REMOVE_JSON_NAMES
 from adelta.kernel.table_properties import TableProperties
 

@@ -11,20 +11,19 @@ values by GeoArrow's.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from adelta._lazy_arrow import pa
 from adelta.errors import SchemaMismatchError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.geospatial import marked_shape, marks_of, shape_of
+from adelta.kernel.schema.names import FIELD_ID_KEY, NESTED_FIELD_IDS_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "FIELD_ID_KEY",
-    "NESTED_FIELD_IDS_KEY",
     "from_arrow_field",
     "from_arrow_schema",
     "from_arrow_type",
@@ -36,66 +35,71 @@ __all__ = [
     "to_arrow_type",
 ]
 
-FIELD_ID_KEY = "parquet.field.id"
-"""Field metadata, set on physical schemas only: the id that the Parquet column bears."""
-
-NESTED_FIELD_IDS_KEY = "parquet.field.nested.ids"
-"""Field metadata, set on physical schemas only: ids of elements, keys and values, by path."""
-
 _COMMENT = "comment"
 _PARQUET_FIELD_ID = b"PARQUET:field_id"
 _EXTENSION = b"ARROW:extension:name"
 _VARIANT_EXTENSIONS = ("arrow.parquet.variant", "parquet.variant")
-_VARIANT = pa.struct(
-    [pa.field("value", pa.binary(), nullable=True), pa.field("metadata", pa.binary())]
-)
 _MAX_DECIMAL = 38
 
-_TO_ARROW: Mapping[t.PrimitiveType, pa.DataType] = {
-    t.STRING: pa.string(),
-    t.LONG: pa.int64(),
-    t.INTEGER: pa.int32(),
-    t.SHORT: pa.int16(),
-    t.BYTE: pa.int8(),
-    t.FLOAT: pa.float32(),
-    t.DOUBLE: pa.float64(),
-    t.BOOLEAN: pa.bool_(),
-    t.BINARY: pa.binary(),
-    t.DATE: pa.date32(),
-    t.TIMESTAMP: pa.timestamp("us", "UTC"),
-    t.TIMESTAMP_NTZ: pa.timestamp("us"),
-    t.VARIANT: _VARIANT,
-    t.VOID: pa.null(),
-}
-# Intervals have no logical Parquet type: files hold their months and microseconds as integers.
 _UNITS = ("day", "hour", "minute", "second")
-_INTERVALS = {
-    **dict.fromkeys(("year", "month", "year to month"), pa.int32()),
-    **dict.fromkeys(_UNITS, pa.int64()),
-    **{f"{a} to {b}": pa.int64() for i, a in enumerate(_UNITS) for b in _UNITS[i + 1 :]},
-}
-_FROM_ARROW: Mapping[pa.DataType, t.DataType] = {
-    pa.null(): t.VOID,
-    pa.bool_(): t.BOOLEAN,
-    pa.int8(): t.BYTE,
-    pa.int16(): t.SHORT,
-    pa.int32(): t.INTEGER,
-    pa.int64(): t.LONG,
-    pa.uint8(): t.SHORT,
-    pa.uint16(): t.INTEGER,
-    pa.uint32(): t.LONG,
-    pa.uint64(): t.DecimalType(20, 0),
-    pa.float32(): t.FLOAT,
-    pa.float64(): t.DOUBLE,
-    pa.string(): t.STRING,
-    pa.large_string(): t.STRING,
-    pa.string_view(): t.STRING,
-    pa.binary(): t.BINARY,
-    pa.large_binary(): t.BINARY,
-    pa.binary_view(): t.BINARY,
-    pa.date32(): t.DATE,
-    pa.date64(): t.DATE,
-}
+
+
+@cache
+def _arrow_types() -> Mapping[t.PrimitiveType, pa.DataType]:
+    return {
+        t.STRING: pa.string(),
+        t.LONG: pa.int64(),
+        t.INTEGER: pa.int32(),
+        t.SHORT: pa.int16(),
+        t.BYTE: pa.int8(),
+        t.FLOAT: pa.float32(),
+        t.DOUBLE: pa.float64(),
+        t.BOOLEAN: pa.bool_(),
+        t.BINARY: pa.binary(),
+        t.DATE: pa.date32(),
+        t.TIMESTAMP: pa.timestamp("us", "UTC"),
+        t.TIMESTAMP_NTZ: pa.timestamp("us"),
+        t.VARIANT: pa.struct(
+            [pa.field("value", pa.binary(), nullable=True), pa.field("metadata", pa.binary())]
+        ),
+        t.VOID: pa.null(),
+    }
+
+
+@cache
+def _interval_types() -> Mapping[str, pa.DataType]:
+    """Intervals have no logical Parquet type: files hold months and microseconds as integers."""
+    return {
+        **dict.fromkeys(("year", "month", "year to month"), pa.int32()),
+        **dict.fromkeys(_UNITS, pa.int64()),
+        **{f"{a} to {b}": pa.int64() for i, a in enumerate(_UNITS) for b in _UNITS[i + 1 :]},
+    }
+
+
+@cache
+def _delta_types() -> Mapping[pa.DataType, t.DataType]:
+    return {
+        pa.null(): t.VOID,
+        pa.bool_(): t.BOOLEAN,
+        pa.int8(): t.BYTE,
+        pa.int16(): t.SHORT,
+        pa.int32(): t.INTEGER,
+        pa.int64(): t.LONG,
+        pa.uint8(): t.SHORT,
+        pa.uint16(): t.INTEGER,
+        pa.uint32(): t.LONG,
+        pa.uint64(): t.DecimalType(20, 0),
+        pa.float32(): t.FLOAT,
+        pa.float64(): t.DOUBLE,
+        pa.string(): t.STRING,
+        pa.large_string(): t.STRING,
+        pa.string_view(): t.STRING,
+        pa.binary(): t.BINARY,
+        pa.large_binary(): t.BINARY,
+        pa.binary_view(): t.BINARY,
+        pa.date32(): t.DATE,
+        pa.date64(): t.DATE,
+    }
 
 
 def to_arrow_schema(schema: t.StructType) -> pa.Schema:
@@ -159,10 +163,10 @@ def to_arrow_type(data_type: t.DataType) -> pa.DataType:
             parts: Any = (_field("key", key, False), _field("value", value, value_contains_null))
             made: pa.DataType = pa.map_(*parts)  # the stubs take types only
             return made
-    found = _TO_ARROW.get(data_type)
+    found = _arrow_types().get(data_type)
     if found is not None:
         return found
-    interval = _INTERVALS.get(data_type.name.removeprefix("interval "))
+    interval = _interval_types().get(data_type.name.removeprefix("interval "))
     if interval is not None and data_type.name.startswith("interval "):
         return interval
     if shape_of(data_type) is not None:
@@ -217,7 +221,7 @@ def from_arrow_type(data_type: pa.DataType, path: str = "value") -> t.DataType:
     Raises:
         SchemaMismatchError: Delta has no such type.
     """
-    found = _FROM_ARROW.get(data_type)
+    found = _delta_types().get(data_type)
     if found is not None:
         return found
     if pa.types.is_timestamp(data_type):

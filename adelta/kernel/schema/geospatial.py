@@ -14,11 +14,11 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta._arrow_values import column_of
 from adelta._dataclasses import dataclass
+from adelta._lazy_arrow import pa
 from adelta.errors import InvariantViolationError, SchemaMismatchError
 from adelta.kernel.schema.types import BINARY, ArrayType, MapType, PrimitiveType, StructType
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidTableError, SchemaMismatchError
-from adelta.kernel.schema.arrow import FIELD_ID_KEY, NESTED_FIELD_IDS_KEY
 from adelta.kernel.schema.types import (
     ArrayType,
     DataType,
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMN_ID_KEY",
+    "FIELD_ID_KEY",
+    "NESTED_FIELD_IDS_KEY",
     "NESTED_IDS_KEY",
     "PHYSICAL_NAME_KEY",
     "as_nullable",
@@ -45,6 +46,12 @@ NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
 """Field metadata: ids of the elements, keys and values below a field, by physical path."""
 COLUMN_ID_KEY = "delta.columnMapping.id"
 """Field metadata: the number that Parquet columns bear as their field id."""
+
+FIELD_ID_KEY = "parquet.field.id"
+"""Field metadata, set on physical schemas only: the id that the Parquet column bears."""
+
+NESTED_FIELD_IDS_KEY = "parquet.field.nested.ids"
+"""Field metadata, set on physical schemas only: ids of elements, keys and values, by path."""
 
 _UNMAPPED = "none"
 _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")

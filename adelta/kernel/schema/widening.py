@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
-from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.json import data_type_from_json, type_to_json
 from adelta.kernel.schema.names import walk_fields
 
@@ -155,6 +154,8 @@ def _check(path: tuple[str, ...], change: object) -> None:
 
 
 def _is_known(data_type: t.DataType) -> bool:
+    from adelta.kernel.schema.arrow import to_arrow_type
+
     try:
         to_arrow_type(data_type)
     except UnsupportedFeatureError:

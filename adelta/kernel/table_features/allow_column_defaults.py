@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidExpressionError
@@ -59,6 +58,8 @@ def _fits(value: object, data_type: DataType) -> bool:
     if data_type in _WHOLE:
         return isinstance(value, int)
     if data_type in (t.FLOAT, t.DOUBLE) or isinstance(data_type, t.DecimalType):
+        from decimal import Decimal
+
         return isinstance(value, (int, float, Decimal))
     if data_type == t.BINARY:
         return isinstance(value, (str, bytes))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from adelta.errors import InvalidPropertyError, SchemaMismatchError
-from adelta.kernel.partition import can_partition
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.geospatial import shape_of
 from adelta.kernel.schema.json import data_type_from_json
@@ -180,6 +179,8 @@ def _check_v3(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) ->
             f"{_V3.key} needs tracked rows; set {ROW_TRACKING_ENABLED.key} to true as well, by "
             "set_properties or when the table is created"
         )
+    from adelta.kernel.partition import can_partition
+
     for name in after.metadata.partition_columns:
         field = after.schema.field(name)
         if field is not None and not can_partition(field.type):

@@ -21,9 +21,7 @@ from adelta.errors import (
     SchemaMismatchError,
 )
 from adelta.kernel.actions.domain_metadata import DomainMetadata
-from adelta.kernel.file_id import places_of_data
 from adelta.kernel.schema.names import PHYSICAL_NAME_KEY
-from adelta.kernel.statistics import num_records
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_features._removal import Removal, with_properties
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
@@ -175,6 +173,8 @@ def _prepare_commit(attempt: CommitAttempt) -> CommitAttempt:
 
 
 def _physical_rows(add: AddFile) -> int:
+    from adelta.kernel.statistics import num_records
+
     rows = num_records(add.stats)
     if rows is None:
         raise InvalidOptionError(
@@ -201,6 +201,8 @@ def _rebase(staged: StagedChanges, winners: Sequence[Commit], root: str) -> Stag
 
 
 def _with_ids(removes: pa.Table, adds: pa.Table, root: str) -> pa.Table:
+    from adelta.kernel.file_id import places_of_data
+
     places = places_of_data(removes, adds, root)
     if places.null_count == len(places):
         return removes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import as_nullable, physical_schema, without_field_metadata
 from adelta.kernel.schema.widening import TYPE_CHANGES_KEY
@@ -42,6 +41,7 @@ def _cleaned(metadata: Metadata) -> Metadata:
 
 def _clean(file: pa.Schema, metadata: Metadata) -> bool:
     """Whether a file holds its columns in the types of now."""
+    from adelta.kernel.schema.arrow import to_arrow_schema
     from adelta.kernel.schema.conform import find_fields
 
     mode = COLUMN_MAPPING_MODE.read(metadata.configuration)

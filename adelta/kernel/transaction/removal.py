@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from adelta._arrow_values import array_of, scalar_of
-from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, RemoveFile
+from adelta.kernel.actions.file_schemas import REMOVE_SCHEMA
 from adelta.kernel.file_set import remove_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from adelta.kernel.actions.file_actions import RemoveFile
 
 __all__ = ["removals", "remove_actions", "removes_table"]
 

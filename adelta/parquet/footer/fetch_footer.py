@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from adelta._concurrency import in_thread, together
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
-from adelta.parquet.arrow_reader import open_footer
 from adelta.parquet.faults import unchanged
 from adelta.storage.pin import Pin, pinned
 
@@ -66,6 +65,8 @@ class FetchedFooter:
         Raises:
             InvalidTableError: the footer is damaged.
         """
+        from adelta.parquet.arrow_reader import open_footer
+
         return open_footer(self.path, self.footer).metadata
 
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.data_skipping import excluding_texts
 from adelta.kernel.data_skipping.prune import prune_files
 from adelta.kernel.expressions.compute import filter_mask

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidExpressionError, InvalidTableError
-from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, prune_files
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind

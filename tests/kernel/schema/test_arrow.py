@@ -9,12 +9,12 @@ import pytest
 from adelta.errors import SchemaMismatchError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import (
-    FIELD_ID_KEY,
     from_arrow_schema,
     from_arrow_type,
     to_arrow_schema,
     to_arrow_type,
 )
+from adelta.kernel.schema.names import FIELD_ID_KEY
 
 PRIMITIVES = {
     t.STRING: pa.string(),

@@ -10,7 +10,8 @@ import pytest
 
 from adelta.errors import InvalidOptionError, InvalidPropertyError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, AddCDCFile, AddFile, RemoveFile
+from adelta.kernel.actions.file_actions import AddCDCFile, AddFile, RemoveFile
+from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol

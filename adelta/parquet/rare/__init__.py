@@ -1,0 +1,1 @@
+"""Columns that are null in nearly all rows, read without Arrow."""
