@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+import anyio
+
 from adelta.changes.missing import find_late_commit
 from adelta.errors import ChangesNotAvailableError, MissingCommitError, ObjectNotFoundError
 from adelta.kernel.log_path import LogFileKind
 from adelta.log.commit_reader import decode_listed
-from adelta.log.listing import find_commit, list_log
+from adelta.log.listing import find_commit, list_commits, list_log
 from adelta.log.load import load_state
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["SourceLog"]
 
 _AT_ONCE = 16  # commits that are fetched together
+_PAUSES = (0.0, 0.05, 0.1, 0.2)  # seconds before commits that are shown and denied are read again
 _KEPT_BYTES = 32 << 20  # of commits that were read: a micro-batch is cut, and then read
 
 
@@ -142,16 +145,40 @@ class SourceLog:
             return None
 
     async def _read(self, files: list[LogPath]) -> list[tuple[Commit, bytes]]:
-        paths = [file.path for file in files]
-        try:
-            bodies = await self._store.get_many(paths)
-        except ObjectNotFoundError as error:
+        """Commits that the log was seen to have, with their bytes.
+
+        Raises:
+            ChangesNotAvailableError: one has been cleaned up.
+            InvalidTableError: one is damaged.
+            ObjectNotFoundError: the store shows it, and says several times that it is not there.
+        """
+        for pause in (*_PAUSES, None):
+            try:
+                bodies = await self._store.get_many([file.path for file in files])
+                break
+            except ObjectNotFoundError as error:
+                await self._check_shown(files, error)
+                if pause is None:
+                    looks = len(_PAUSES) + 1
+                    raise ObjectNotFoundError(
+                        f"{self._store.uri}: the store shows the commits of the versions "
+                        f"{files[0].version} to {files[-1].version}, and answers {looks} times "
+                        f"that one is not there ({error}); look at the store, and start the "
+                        "stream again"
+                    ) from error
+                await anyio.sleep(pause)
+        commits = await decode_listed(files, bodies)
+        return list(zip(commits, bodies, strict=True))
+
+    async def _check_shown(self, files: Sequence[LogPath], error: ObjectNotFoundError) -> None:
+        """Refuse to go on where the log does not have the commits any more."""
+        first, last = files[0].version, files[-1].version
+        there = {file.version for file in await list_commits(self._store, first, last)}
+        if not there.issuperset(file.version for file in files):
             raise ChangesNotAvailableError(
                 f"{self._store.uri}: commits that the stream was to read have been cleaned up "
                 f"meanwhile ({error}); start it again"
             ) from error
-        commits = await decode_listed(files, bodies)
-        return list(zip(commits, bodies, strict=True))
 
     def _keep(self, found: tuple[Commit, bytes]) -> None:
         self._kept[found[0].version] = found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -18,6 +18,7 @@ from adelta.errors import (
     ChangesNotAvailableError,
     InvalidOptionError,
     InvalidUseError,
+    ObjectNotFoundError,
     SchemaMismatchError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -26,6 +27,14 @@ from adelta.kernel.log_path import commit_path
 from adelta.storage.memory import MemoryStore
 from tests.support.data_tables import described, inline_vector, opened
 from tests.support.logs import Line, add, metadata, put_commit, remove
+from tests.support.stores import DenyingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.support.stores import Request
+
+R = TypeVar("R")
 
 ID = "8e2f2a1c-5a0e-4f0a-9c55-3f1f8f4d7a11"
 IDS = pa.schema([("id", pa.int64())])
@@ -377,3 +386,47 @@ async def test_a_table_that_takes_the_place_of_the_one_that_is_read_ends_the_str
         await put_commit(table.store, version, *lines)
     with pytest.raises(ChangesNotAvailableError, match="another one was made, with the id another"):
         await running.latest_offset(at, Admission.unlimited())
+
+
+async def begun_and_denied() -> tuple[TableSource, DenyingStore]:
+    """A stream of a table of four commits, and the store, which does not deny one of them yet."""
+    inner = MemoryStore()
+    await opened(inner, TABLE, adds("a"), adds("b"), adds("c"))
+    store = DenyingStore(inner, commit_path(2), 0)
+    begun = await source(adelta.Table("memory://data", store=store))
+    return begun, store
+
+
+@pytest.mark.parametrize("times", [1, 4])
+async def test_a_commit_that_is_shown_and_denied_is_asked_for_again(times: int) -> None:
+    begun, store = await begun_and_denied()
+    store.left = times
+    at = begun.offset(offset(0))
+    end = await begun.latest_offset(at, Admission(None, None))
+    assert [piece.file.path for piece in await begun.pieces(at, end)] == ["a", "b", "c"]
+    assert not store.left
+
+
+async def test_but_not_for_ever_and_it_has_not_been_cleaned_up() -> None:
+    begun, store = await begun_and_denied()
+    store.left = 1000
+    with pytest.raises(ObjectNotFoundError, match="shows the commits of the versions"):
+        await begun.latest_offset(begun.offset(offset(0)), Admission(None, None))
+    assert store.left > 980
+
+
+async def test_one_that_is_gone_when_it_is_read_has_been_cleaned_up() -> None:
+    begun, store = await begun_and_denied()
+    inner = store.inner
+
+    class Late(DenyingStore):
+        """Where the first commits are deleted once they have been listed."""
+
+        async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+            if request.kind == "get":
+                await inner.delete([commit_path(0), commit_path(1), commit_path(2)])
+            return await run()
+
+    begun._log._store = Late(inner)
+    with pytest.raises(ChangesNotAvailableError, match="cleaned up meanwhile"):
+        await begun.latest_offset(begun.offset(offset(0)), Admission(None, None))
