@@ -126,6 +126,10 @@ _OF_CHECKER = {
     "never: if not adds.num_rows": _SPARES_WORK,
     "never: if read.whole_table": _WHOLE_TABLE,
     "never: if gone.num_rows and read.whole_table": _WHOLE_TABLE,
+    "never: if gone.num_rows": _OTHER_RULE,
+    "never: if staged.protocol is not None": (
+        "operations that change the protocol stage metadata, too, and the rule of these refuses it"
+    ),
     "never: if read.is_empty and (not len(removed)) or not winner.removes.num_rows": _SPARES_WORK,
 }
 NOT_FOUND = {
@@ -135,11 +139,23 @@ NOT_FOUND = {
     ),
     f"{_DYNAMO}: never: if taken": "the entry of a version that is taken stays during a run",
     f"{_DYNAMO}: never: if not is_next": "the entry of a version that is taken stays during a run",
+    f"{_DYNAMO}: 'version < 0:' for 'version > 0 and not before.complete:'": (
+        "a commit behind one that is not in the log yet is refused, until somebody lists the log"
+    ),
+    f"{_DYNAMO}: never: if there is None or there.temp_path != entry.temp_path": (
+        "the entry of a version that is taken stays during a run"
+    ),
     f"{_OWNER}: never: if response.ratified": (
         "the commit is taken for a lost one, and the loop finds its own among the winners"
     ),
     f"{_LOOP}: 'own = None' for {_OWN!r}": _TOLD_BEFORE,
     f"{_LOOP}: never: if len(group) > 1 and own is not None": _TOLD_BEFORE,
+    f"{_LOOP}: never: if own is None and commits and (not winners.follow_base)": (
+        "nobody drops the table and makes another one during a run"
+    ),
+    "adelta/write/winners.py: never: if found is None and at == first": (
+        "whose the commit is nobody can tell then either, and the outcome is said to be unknown"
+    ),
     f"{_OWNER}: never: if ours": (
         "as before: a commit that is kept and taken for another's is found among the winners"
     ),

@@ -27,7 +27,9 @@ _FIRST = (
     Configuration(((_UPDATE,), (_UPDATE,)), vectors=True),
     Configuration(((_RED,), (_DELETE,)), partitioned=True),
 )
-_WITH_FEATURES = ("append", "delete", "add_one", "add_one", "merge", "feature", "feature")
+_WITH_FEATURES = ("append", "delete", "add_one", "add_one", "merge", *("feature", "support") * 2)
+_COUNTED = (*("append",) * 3, *("count",) * 4, "clear")
+_RESTORED = ("append", "append", "delete", "overwrite", *("restore",) * 3)
 _TOGETHER = (*("together",) * 6, "append", "note")
 _TRANSFERS_EACH = 6  # runs
 _OWNED = {"writers": 2, "transfers": 4, "changes": True}
@@ -46,17 +48,24 @@ def found_within(seconds: float) -> str | None:
     for seed in itertools.count():
         if time.process_time() - began > seconds:
             return None
-        plan, transfers = _plan(seed), _OWNED | {"faults": (0, 10, 30)[seed % 3]}
-        try:
-            ran = run(plan)
+        plans, transfers = [_plan(seed)], _OWNED | {"faults": (0, 10, 30)[seed % 3]}
+        if seed % 2:
+            plans.append(_restoring(seed))
+        for plan in plans:
+            try:
+                ran = run(plan)
+            except Exception as error:
+                return f"{error!r:.200}, by {plan.command()}"
             if ran.wrong:
                 return f"{ran.wrong[0]:.200}, by {plan.command()}"
-            if seed % _TRANSFERS_EACH == 1:
+        if seed % _TRANSFERS_EACH == 1:
+            by = f"by owned_transferred({seed}, **{transfers})"
+            try:
                 _, wrong, _ = owned_transferred(seed, **transfers)
-                if wrong:
-                    return f"{wrong[0]:.200}, by owned_transferred({seed}, **{transfers})"
-        except Exception as error:
-            return f"{error!r:.200}, by {plan.command()}"
+            except Exception as error:
+                return f"{error!r:.200}, {by}"
+            if wrong:
+                return f"{wrong[0]:.200}, {by}"
     return None
 
 
@@ -64,7 +73,8 @@ def _plan(seed: int) -> Plan:
     """The run of a seed: every other one has all keepers, and writers who meet more often.
 
     In every fourth one many of them change what the others have to keep to; in another fourth
-    several of one process make one commit, now and then.
+    several of one process make one commit, now and then. In an eighth they count rows that others
+    move and take out.
     """
     plan = Plan.drawn(seed, 6)
     if seed % 4 == 3:
@@ -75,7 +85,21 @@ def _plan(seed: int) -> Plan:
         plan = plan if excludes == "store" else replace(plan, lag=0.0)
     if seed % 4 == 2:
         plan = replace(plan, kinds=_WITH_FEATURES)
+    if seed % 8 == 5:
+        plan = replace(_calm(seed), kinds=_COUNTED, keepers=("optimize",) * 3, commits=10)
     return plan if plan.faults else replace(plan, faults=5)
+
+
+def _calm(seed: int) -> Plan:
+    """Writers who meet each other often, and faults rarely."""
+    drawn = Plan.drawn(seed, 6)
+    calm = replace(drawn, faults=2, crashes=0, settings=(), tailers=0, lag=0.0)
+    return replace(calm, writers=4, excludes="store", reads=0)
+
+
+def _restoring(seed: int) -> Plan:
+    """Writers who bring back what VACUUM, slow as it is, is about to delete."""
+    return replace(_calm(seed), kinds=_RESTORED, keepers=("vacuum",), page=3)
 
 
 def main(words: list[str]) -> int:

@@ -18,6 +18,7 @@ from tests.simulation.__main__ import main
 from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import DEEP, cases
+from tests.support.workload import ALL_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -50,8 +51,17 @@ def test_and_so_it_does_where_tasks_of_one_process_make_many_small_commits(plan:
 
 
 def test_an_update_that_begins_before_settings_change_keeps_to_them() -> None:
-    plan = Plan(206, 4, 6, faults=2, crashes=1, checkpoint_every=3, vector_files=True)
+    kinds = tuple(each for each in ALL_KINDS if each != "support")
+    plan = Plan(206, 4, 6, 2, crashes=1, checkpoint_every=3, vector_files=True, kinds=kinds)
     assert run(plan).wrong == [], plan.command()
+
+
+def test_features_that_many_writers_add_stay_supported_and_files_are_as_they_ask() -> None:
+    kinds = ("support", "support", "append", "append", "delete", "add_one")
+    plan = Plan(0, 4, 6, crashes=0, keepers=(), kinds=kinds)
+    ran = run(plan)
+    assert ran.wrong == [], plan.command()
+    assert ran.outcomes["refused"]
 
 
 @pytest.mark.parametrize("excludes", sorted({*EXCLUDES}))

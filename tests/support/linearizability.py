@@ -7,6 +7,8 @@ What is checked of a history of one table:
 * every operation that was acknowledged is in the log at the version that its writer was told, one
   that was refused is not there, none is there twice, and none that nobody has begun;
 * one that found nothing to do would change nothing in some version that it may have seen;
+* no version supports fewer features than an earlier one, and files are as the features ask that the
+  table had before their commit;
 * change files tell of the rows that their commit changes, of each once, and of no others;
 * where rows are tracked each has an id of its own, which it keeps when it is changed or moved;
 * what readers read meanwhile is what the version they name ought to be;
@@ -24,12 +26,27 @@ from typing import TYPE_CHECKING, Any
 from adelta.errors import MissingCommitError, ObjectNotFoundError
 from adelta.kernel.commit import decode_commit
 from adelta.kernel.log_path import commit_path
-from adelta.kernel.table_features import DELETION_VECTORS
+from adelta.kernel.table_features import (
+    DELETION_VECTORS,
+    MANAGED_COMMIT,
+    MATERIALIZE_PARTITION_COLUMNS,
+    ROW_TRACKING,
+    supported_names,
+)
 from adelta.kernel.transaction.read_set import changing
 from adelta.log.load import load_state
 from tests.support.live_rows import FileKey, LiveRows, Row, digest_of
 from tests.support.row_ids import RowIds
-from tests.support.workload import FEATURES, NOTE, TOGETHER, Model, Operation, digest, rows_of
+from tests.support.workload import (
+    FEATURES,
+    NOTE,
+    SUPPORTED,
+    TOGETHER,
+    Model,
+    Operation,
+    digest,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +61,7 @@ __all__ = ["Checked", "History", "checked", "cold_state", "read_digest", "violat
 
 _IDS_IN = "delta.rowTracking.materializedRowIdColumnName"
 _OF_ROWS = ("DELETE", "MERGE", "UPDATE")
+_OF_TABLE = ("column", "feature", "support", "restore")
 _SCANNED = 25  # one version in so many is read cold, through a snapshot of its own
 
 
@@ -117,7 +135,7 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
     made.digests[0] = model.digest()
     made.states[0] = (frozenset(), None)
     idle = _Idle(history, last)
-    idle.see(0, model, state.metadata.configuration)
+    idle.see(0, model, state.configuration)
     for version in range(1, last + 1):
         data, meta = await table.store.get_with_meta(commit_path(version))
         commit = decode_commit(version, data, meta.last_modified_ms)
@@ -133,17 +151,21 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
         model.apply(operation, *others)
         made.digests[version] = model.digest()
         found += _not_asked_for(commit, state.configuration)
-        state = state.advance([commit])
-        if commit.metadata is not None or operation.kind in ("column", "feature", "restore"):
+        asked, state = state.configuration, state.advance([commit])
+        gone = {*supported_names(asked.protocol)} - {*supported_names(state.protocol)}
+        if gone - {MANAGED_COMMIT.name}:  # which a table has that is with an owner, for so long
+            found.append(f"version {version} does not support {sorted(gone)} any more")
+        if commit.metadata is not None or operation.kind in _OF_TABLE:
             found += _of_metadata(state, model, operation)
         stamp = commit.info.in_commit_timestamp
         if state.configuration.in_commit_timestamps_enabled and (stamp is None or stamp <= stamped):
             found.append(f"version {version} has the in-commit timestamp {stamp}, after {stamped}")
         stamped = stamp or stamped
         await live.apply(version, data)
+        found += _not_as_supported(version, live, asked)
         if live.ids is not None:
             found += live.ids.wrong(version, (operation, *others))
-        idle.see(version, model, state.metadata.configuration)
+        idle.see(version, model, state.configuration)
         told = await live.told(data)
         if told is not None and told != _changed(before, model.rows):
             found.append(f"version {version} tells of other changes than those of {operation}")
@@ -189,6 +211,16 @@ def _not_asked_for(commit: Commit, asked: TableConfiguration) -> list[str]:
     return found
 
 
+def _not_as_supported(version: int, live: LiveRows, asked: TableConfiguration) -> list[str]:
+    """What the files of a commit are not, and the table's features before it ask of them."""
+    found = []
+    if live.bare and asked.supports(MATERIALIZE_PARTITION_COLUMNS):
+        found.append(f"version {version} has files without the partition column: {live.bare}")
+    if live.unnumbered and asked.supports(ROW_TRACKING):
+        found.append(f"version {version} has files without ids of rows: {live.unnumbered}")
+    return found
+
+
 class _Idle:
     """Operations that found nothing to do, and whether it was so in a version they may have seen.
 
@@ -203,12 +235,12 @@ class _Idle:
             for each in waiting
         ]
 
-    def see(self, version: int, model: Model, properties: Mapping[str, str]) -> None:
+    def see(self, version: int, model: Model, table: TableConfiguration) -> None:
         """Leave out those that find nothing to do in this version."""
         self._waiting = [
             (each, meant, first, end)
             for each, meant, first, end in self._waiting
-            if not (first <= version <= end and _finds_nothing(meant, first, model, properties))
+            if not (first <= version <= end and _finds_nothing(meant, first, model, table))
         ]
 
     def found(self) -> list[str]:
@@ -227,12 +259,12 @@ def _seen_by(each: Mapping[str, Any], history: History, last: int) -> tuple[int,
     return first, min(writes, default=last + 1) - 1
 
 
-def _finds_nothing(
-    meant: Operation, first: int, model: Model, properties: Mapping[str, str]
-) -> bool:
+def _finds_nothing(meant: Operation, first: int, model: Model, table: TableConfiguration) -> bool:
     match meant.kind:
         case "feature":
-            return properties.items() >= FEATURES[meant.rest].items()
+            return table.metadata.configuration.items() >= FEATURES[meant.rest].items()
+        case "support":
+            return SUPPORTED[meant.p][meant.rest] in supported_names(table.protocol)
         case "import":  # its number is that of a version that it has seen
             return model.is_idle(replace(meant, ids=[first, *meant.ids]))
         case "restore":
@@ -276,6 +308,8 @@ def _of_metadata(state: LogState, model: Model, operation: Operation) -> list[st
         found.append(f"version {state.version} has other columns than {operation} leaves")
     if not state.metadata.configuration.items() >= model.asked.items():
         found.append(f"version {state.version} has other properties than {operation} leaves")
+    if not model.supported <= {*supported_names(state.protocol)}:
+        found.append(f"version {state.version} does not support what {operation} leaves")
     return found
 
 

@@ -56,7 +56,8 @@ class LiveRows:
     """What the commits so far leave: the live files, the sum of their rows, and since when.
 
     `spans` are the files that were live once, with those of their deletion vectors: path, first
-    version and the last one.
+    version and the last one. `bare` are the files without the partition column that the last commit
+    was the first to add, and `unnumbered` those that it added without an id of their first row.
     """
 
     store: ObjectStore
@@ -65,6 +66,8 @@ class LiveRows:
     spans: list[tuple[str, int, int]] = field(default_factory=list)
     ids: RowIds | None = None  # of a table that tracks rows
     ids_in: str = ""  # the column of files that has ids of rows
+    bare: list[str] = field(default_factory=list)
+    unnumbered: list[str] = field(default_factory=list)
     _read: dict[str, list[Row]] = field(default_factory=dict)
     _vectors: dict[FileKey, str] = field(default_factory=dict)
 
@@ -80,6 +83,7 @@ class LiveRows:
             ObjectNotFoundError: a file that it adds is not there.
         """
         lines = [json.loads(line) for line in data.splitlines() if line.strip()]
+        self.bare, self.unnumbered = [], []
         for line in lines:
             if "remove" in line:
                 self._end(_key(line["remove"]), version)
@@ -103,6 +107,8 @@ class LiveRows:
         key = _key(action)
         self._end(key, version)
         vector = _vector(action)
+        if action.get("baseRowId") is None:
+            self.unnumbered.append(action["path"])
         rows = await self._rows(action["path"], action["partitionValues"]["p"])
         ids = [] if self.ids is None else await self._ids(action, len(rows))
         if vector is not None:
@@ -148,7 +154,10 @@ class LiveRows:
     async def _rows(self, path: str, p: str) -> list[Row]:
         if path not in self._read:
             data = await self.store.get(decode_path(path))
-            found = pq.ParquetFile(io.BytesIO(data)).read(["id", "value"]).to_pydict()
+            file = pq.ParquetFile(io.BytesIO(data))
+            if "p" not in file.schema_arrow.names:
+                self.bare.append(path)
+            found = file.read(["id", "value"]).to_pydict()
             self._read[path] = [(p, *row) for row in zip(found["id"], found["value"], strict=True)]
         return self._read[path]
 

@@ -27,6 +27,7 @@ from adelta._clock import monotonic
 from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
 from adelta.operations import (
     add_columns,
+    add_feature,
     checkpoint,
     cleanup_log,
     delete,
@@ -54,6 +55,7 @@ __all__ = [
     "FEATURES",
     "NOTE",
     "SCHEMA",
+    "SUPPORTED",
     "TOGETHER",
     "Model",
     "Operation",
@@ -69,13 +71,18 @@ NOTE = "owner.note"
 TOGETHER = "together"  # what commits of several operations say of themselves
 PARTITIONS = ("a", "b", "c")
 _KINDS = ("append", "append", "append", "delete", "add_one", "overwrite", "count", "note")
-ALL_KINDS = (*_KINDS, "merge", "restore", "column", "feature", "import")
+ALL_KINDS = (*_KINDS, "merge", "restore", "column", "feature", "support", "import")
 FEATURES = (
     {"delta.enableChangeDataFeed": "true"},
     {"delta.enableDeletionVectors": "true"},
     {"delta.enableInCommitTimestamps": "true"},
     {"delta.enableDeletionVectors": "false", "delta.enableChangeDataFeed": "false"},
 )
+SUPPORTED = {  # features that change the protocol alone
+    "a": ("checkConstraints", "domainMetadata", "identityColumns", "timestampNtz"),
+    "b": ("allowColumnDefaults", "changeDataFeed", "materializePartitionColumns", "rowTracking"),
+    "c": ("generatedColumns", "typeWidening", "vacuumProtocolCheck", "variantType"),
+}
 _REMEMBERED = 40  # versions that a restore may go back to
 
 
@@ -84,16 +91,17 @@ class Operation:
     """One change: what is to be done, whatever the rows are that it finds.
 
     ``append`` adds rows with `ids` to `p`; ``delete`` takes those out of `p` whose id leaves `rest`
-    when divided by 4; ``add_one`` adds one to the values of these; ``overwrite`` puts rows with
-    `ids` in the place of all of `p`; ``count`` adds a row to the partition ``n`` whose value is the
-    number of rows in `p`; ``note`` sets a property of the table to `name`. ``merge`` adds one to
-    the values of rows with `ids` and inserts those that are not there; ``restore`` goes back to the
-    version that is the one of `ids`; ``column`` adds a column, which stays empty, and ``feature``
-    sets properties that ask for features; ``import`` appends all of `ids` but the first, which is
-    the number of its `txn`: no number is imported twice; ``mark`` has no rows, only a `txn` of its
-    own; ``together`` appends, and says what it is by its `txn`, so that several of one process may
-    be one commit. `by_hand` it is staged in a transaction,
-    file by file; else it is done by adelta's own operation, where there is one.
+    when divided by 4, ``clear`` all of them; ``add_one`` adds one to the values of these;
+    ``overwrite`` puts rows with `ids` in the place of all of `p`; ``count`` adds a row to the
+    partition ``n`` whose value is the number of rows in `p`; ``note`` sets a property of the table
+    to `name`. ``merge`` adds one to the values of rows with `ids` and inserts those that are not
+    there; ``restore`` goes back to the version that is the one of `ids`; ``column`` adds a column,
+    which stays empty, ``feature`` sets properties that ask for features, and ``support`` has the
+    table support another feature; ``import`` appends all of `ids` but the first, which is the
+    number of its `txn`: no number is imported twice; ``mark`` has no rows, only a `txn` of its own;
+    ``together`` appends, and says what it is by its `txn`, so that several of one process may be
+    one commit. `by_hand` it is staged in a transaction, file by file; else it is done by adelta's
+    own operation, where there is one.
     """
 
     name: str
@@ -134,6 +142,7 @@ class Model:
         self.marked: dict[str, int] = {}
         self.columns: tuple[str, ...] = tuple(SCHEMA.names)
         self.asked: Mapping[str, str] = {}  # properties that a feature was asked for by
+        self.supported: frozenset[str] = frozenset()  # stays what it is whatever is restored
         self._version = 0
         self._past: dict[int, tuple[Any, ...]] = {}
         self._remember()
@@ -168,6 +177,8 @@ class Model:
                 self._put(p, dict.fromkeys(ids, 0))
             case "delete":
                 self._put(p, {i: v for i, v in rows.items() if i % 4 != rest})
+            case "clear":
+                self._put(p, {})
             case "add_one":
                 self._put(p, {i: v + (i % 4 == rest) for i, v in rows.items()})
             case "count":
@@ -182,6 +193,8 @@ class Model:
                 self.rows, self.total, self.note, self.columns, self.asked = self._past[ids[0]]
             case "feature":
                 self.asked = {**self.asked, **FEATURES[rest]}
+            case "support":
+                self.supported |= {SUPPORTED[p][rest]}
             case "column":
                 self.columns = (*self.columns, _column(operation))
 
@@ -231,7 +244,7 @@ async def perform(table: Table, operation: Operation) -> int | None:
             table, {NOTE: operation.name}, user_metadata=operation.text()
         )
         return metrics.version
-    if operation.kind in ("merge", "restore", "column", "feature", "import", "together"):
+    if operation.kind in ("merge", "restore", "column", "feature", "support", "import", "together"):
         return await _perform_more(table, operation)
     if not operation.by_hand and operation.kind not in ("count", "mark"):
         return await _perform(table, operation)
@@ -254,6 +267,8 @@ async def _perform(table: Table, operation: Operation) -> int | None:
             return written.version
         case "delete":
             return (await delete(table, some, user_metadata=text)).version
+        case "clear":
+            return (await delete(table, partition, user_metadata=text)).version
         case _:
             values = {"value": "value + 1"}
             return (await update(table, values, some, user_metadata=text)).version
@@ -289,6 +304,9 @@ async def _perform_more(table: Table, operation: Operation) -> int | None:
         case "column":
             column = pa.schema([(_column(operation), pa.int64())])
             return (await add_columns(table, column, user_metadata=text)).version
+        case "support":
+            name = SUPPORTED[operation.p][operation.rest]
+            return (await add_feature(table, name, user_metadata=text)).version
         case _:
             asked = FEATURES[operation.rest]
             return (await set_properties(table, asked, user_metadata=text)).version
@@ -315,6 +333,8 @@ async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
         return
     if operation.kind == "delete":
         kept = [row for row in rows if row[1] % 4 != operation.rest]
+    elif operation.kind == "clear":
+        kept = []
     else:
         kept = [(p, i, v + (i % 4 == operation.rest)) for p, i, v in rows]
     if kept != rows:
