@@ -58,7 +58,7 @@ def test_an_update_that_begins_before_settings_change_keeps_to_them() -> None:
 
 def test_features_that_many_writers_add_stay_supported_and_files_are_as_they_ask() -> None:
     kinds = ("support", "support", "append", "append", "delete", "add_one")
-    plan = Plan(0, 4, 6, crashes=0, keepers=(), kinds=kinds)
+    plan = Plan(5, 4, 6, crashes=0, keepers=(), kinds=kinds)
     ran = run(plan)
     assert ran.wrong == [], plan.command()
     assert ran.outcomes["refused"]
