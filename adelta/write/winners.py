@@ -22,6 +22,7 @@ from adelta.kernel.log_path import LogFileKind
 from adelta.log.commit_reader import decode_held, read_commit, read_commits
 from adelta.log.listing import list_log
 from adelta.log.ownership import FollowsOwner
+from adelta.log.refresh import is_in_log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -72,7 +73,7 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
 
     async def look() -> bool:
         managed = state.configuration.management  # its owner takes no other version
-        return managed is not None or await state.mark.stands(state.store)
+        return managed is not None or await is_in_log(state)
 
     stands, damage = await together(look, read)
     return Winners(commits, stands, damage)

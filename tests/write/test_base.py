@@ -309,6 +309,22 @@ async def test_a_base_that_is_listed_and_denied_takes_no_commit_back(times: int)
     assert not store.left
 
 
+@pytest.mark.parametrize("times", [5, 7])
+async def test_whoever_has_lost_a_race_is_not_refused_because_its_base_is_denied(
+    times: int,
+) -> None:
+    """Four of the denials meet the look beside the put, the others the one beside the winner."""
+    inner = space()
+    store = DenyingStore(inner)
+    table = Table(inner.uri, store=store)
+    for number in range(3):
+        await write_table(table, rows(number))
+    await appended(inner, 3)
+    store.denied, store.left = commit_path(2), times
+    assert (await write_table(table, rows(4))).version == 4
+    assert not store.left
+
+
 async def test_where_the_base_is_listed_and_always_denied_the_outcome_is_unknown() -> None:
     inner = space()
     store = DenyingStore(inner)
