@@ -25,7 +25,8 @@ else:
                 raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
             module = import_module(self.__name__)
             own = vars(self)
-            own.update((key, value) for key, value in vars(module).items() if key not in own)
+            found = vars(module).copy()  # at once: other threads may be loading parts of it
+            own.update((key, value) for key, value in found.items() if key not in own)
             return getattr(module, name)
 
     pa = _Lazy("pyarrow")

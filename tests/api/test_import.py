@@ -12,7 +12,10 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
+from types import ModuleType
 
 import pyarrow as pa
 import pyarrow.compute
@@ -27,7 +30,7 @@ import adelta.sync
 import adelta.sync.changes
 import adelta.sync.consumers
 import adelta.sync.operations
-from adelta import _compute
+from adelta import _compute, _lazy_arrow
 
 HEAVY = {
     "aiobotocore", "aiohttp", "anyio", "asyncio", "asyncpg", "botocore", "numpy", "pandas",
@@ -99,6 +102,37 @@ async def test_a_table_is_opened_without_arrow(
             path.unlink()
     program = OPEN.format(uri=uri, version=2)
     assert not loaded_by(f"exec({program!r})") & {"numpy", "pandas", "pyarrow"}
+
+
+def test_arrow_is_first_used_while_another_thread_loads_more_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread that loads a part of a package sets it on the package all the while."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for turn in range(20):
+            name = f"a_package_{turn}"
+            package = ModuleType(name)
+            vars(package).update((f"name_{number}", number) for number in range(600))
+            monkeypatch.setitem(sys.modules, name, package)
+            ended = Event()
+
+            def load(package: ModuleType = package, ended: Event = ended) -> None:
+                for number in count():
+                    if ended.is_set():
+                        return
+                    setattr(package, f"part_{number}", package)
+
+            loading = Thread(target=load)
+            loading.start()
+            try:
+                assert type(_lazy_arrow.pa)(name).name_5 == 5
+            finally:
+                ended.set()
+                loading.join()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_the_package_tells_its_version() -> None:
