@@ -6,6 +6,8 @@ Arrow is given the footer, which is kept, when file actions are first asked for.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from adelta._concurrency import in_thread
@@ -151,12 +153,15 @@ class _Pieces:
     """Bytes of a file."""
 
     def __init__(self, pieces: list[tuple[int, memoryview]]) -> None:
-        self._pieces = pieces
+        self._pieces = sorted(pieces, key=itemgetter(0))
+        self._starts = [at for at, _ in self._pieces]
 
     def bytes_of(self, place: ByteRange) -> memoryview:
         start, end = place
-        for at, data in self._pieces:
-            if at <= start and end <= at + len(data):
+        found = bisect_right(self._starts, start) - 1
+        if found >= 0:
+            at, data = self._pieces[found]
+            if end <= at + len(data):
                 return data[start - at : end - at]
         raise UnusualFileError(f"{end - start:,} bytes at {start:,} that did not come")
 

@@ -39,6 +39,7 @@ DICTIONARY_PAGE: Final = 2
 DATA_PAGE_V2: Final = 3
 _HEADER: Final = 256  # bytes that most headers do not exceed
 _LARGEST_HEADER: Final = 16 << 20
+_GROWTH: Final = 16
 _LENGTH: Final = 3  # the field of the payload's length
 _CRC: Final = 4
 
@@ -158,13 +159,21 @@ def _pages_of(source: PageBytes | BytesAtHand, place: ByteRange) -> Iterator[Pag
     at, end = place
     file: Any = source  # the stubs know no offset to read at
     while at < end:
-        data = file.read_at(min(end - at, _HEADER), at)
-        try:
-            page = _page(data, at)
-        except ThriftError:  # bounds of long texts make headers long
-            page = _page(file.read_at(min(end - at, _LARGEST_HEADER), at), at)
+        page = _page_at(file, at, end)
         yield page
         at = page.payload[1]
+
+
+def _page_at(file: Any, at: int, end: int) -> Page:
+    """The page whose header is there. Bounds of long texts make headers long."""
+    length = _HEADER
+    while True:  # a few times as many bytes as it has are read, whatever comes behind it
+        try:
+            return _page(file.read_at(min(end - at, length), at), at)
+        except ThriftError:
+            if length >= min(end - at, _LARGEST_HEADER):
+                raise
+        length *= _GROWTH
 
 
 @cache

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from adelta.parquet.byte_ranges import ByteRange
     from adelta.parquet.page_headers import Page
 
-__all__ = ["ChunkFacts", "Level", "Run", "UnusualFileError", "read_chunk"]
+__all__ = ["Allowance", "ChunkFacts", "Level", "Run", "UnusualFileError", "read_chunk"]
 
 Run: TypeAlias = tuple[int, int, int]
 """A level of repetition, one of definition, and how many entries in a row have both."""
 
-_MOST_VALUES: Final = 100_000
+_MOST: Final = 500_000  # values, runs and the like: some half a second, and 100 MB
+_A_PAGE: Final = 16  # as many of them it takes as long as
 _FIRST_PAGE: Final = 4  # behind the magic
 _PLAIN: Final = 0
 _DICTIONARIES: Final = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
@@ -36,12 +37,36 @@ _V1, _V2 = 5, 8  # where a page's header has that of its kind
 _V1_DEFINITIONS, _V1_REPETITIONS = 3, 4  # their encodings
 _V2_DEFINITIONS, _V2_REPETITIONS = 5, 6  # their bytes
 _LENGTH: Final = Struct("<I")
+_LAST_SHIFT: Final = 28  # of the header of a run, which has up to 32 bits
 _BOOLEAN, _INT32, _INT64, _BYTE_ARRAY = 0, 1, 2, 6
 _NUMBERS: Final = {_INT32: "i", _INT64: "q"}
 
 
 class UnusualFileError(ValueError):
     """A file that has more to it than is known here, or is damaged."""
+
+
+class Allowance:
+    """How much may still be made of a file, in values, runs and rows, so that it stays little.
+
+    Neither a file's bytes nor those of its pages bound that: a run of a few bytes stands for
+    billions of values, and row groups may share their pages.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _MOST
+
+    def take(self, count: int) -> None:
+        """Take so many of what is left.
+
+        Raises:
+            UnusualFileError: there are fewer.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise UnusualFileError("very many values")
 
 
 class Level(NamedTuple):
@@ -96,7 +121,9 @@ class ChunkFacts(NamedTuple):
         return cls(place, kind, codec, unfolded, num_values, nulls)  # type: ignore[arg-type]
 
 
-def read_chunk(facts: ChunkFacts, level: Level, data: memoryview) -> tuple[list[Run], list[Any]]:
+def read_chunk(
+    facts: ChunkFacts, level: Level, data: memoryview, allowance: Allowance
+) -> tuple[list[Run], list[Any]]:
     """The levels of all entries of a chunk, whose bytes are `data`, and the values that are there.
 
     Raises:
@@ -109,6 +136,7 @@ def read_chunk(facts: ChunkFacts, level: Level, data: memoryview) -> tuple[list[
     left, room = facts.num_values, facts.unfolded
     start = facts.place[0]
     for page in pages_of(BytesAtHand(data), (0, len(data))):
+        allowance.take(_A_PAGE)
         payload = data[slice(*page.payload)]
         room -= page.unfolded
         if len(payload) != page.payload[1] - page.payload[0] or room < 0:
@@ -119,17 +147,15 @@ def read_chunk(facts: ChunkFacts, level: Level, data: memoryview) -> tuple[list[
             if dictionary is not None or page.encoding not in (_PLAIN, *_DICTIONARIES):
                 raise UnusualFileError("an unknown dictionary")
             content = _unfolded(page, payload, facts.codec)
-            dictionary = _plain_values(content, 0, facts.kind, page.values)
+            dictionary = _plain_values(content, 0, facts.kind, page.values, allowance)
             continue
         if page.kind not in (DATA_PAGE, DATA_PAGE_V2) or page.values > left:
             raise UnusualFileError("a page of an unknown kind, or with too many values")
         left -= page.values
-        own, content, at = _levels(page, payload, facts.codec, level)
+        own, content, at = _levels(page, payload, facts.codec, level, allowance)
         count = sum(many for _, definition, many in own if definition == level.definition)
-        if len(values) + count > _MOST_VALUES:
-            raise UnusualFileError("very many values")
         runs += own
-        values += _page_values(page, content, at, facts.kind, count, dictionary)
+        values += _page_values(page, content, at, facts.kind, count, dictionary, allowance)
     if left:
         raise UnusualFileError("a chunk with fewer values than its footer says")
     return runs, values
@@ -188,15 +214,19 @@ _CODECS: Final[dict[int, Callable[[memoryview, int], memoryview]]] = {
 
 
 def _levels(
-    page: Page, payload: memoryview, codec: int, level: Level
+    page: Page, payload: memoryview, codec: int, level: Level, allowance: Allowance
 ) -> tuple[list[Run], memoryview, int]:
     """The levels of a page; and its content, with the place in it at which the values begin."""
     header, _ = read_struct(page.header)
     inner = header[_V1 if page.kind == DATA_PAGE else _V2]
+    if not isinstance(inner, dict):
+        raise UnusualFileError("a page of another kind than its header says")
     content = _unfolded(page, payload, codec)
     if page.kind == DATA_PAGE_V2:
         split, end = inner[_V2_REPETITIONS], page.levels
-        if not 0 <= split <= end or inner[_V2_DEFINITIONS] != end - split:
+        if not isinstance(split, int) or not 0 <= split <= end:
+            raise UnusualFileError("levels of less than nothing")
+        if inner[_V2_DEFINITIONS] != end - split:
             raise UnusualFileError("levels of less than nothing")
         repetitions, definitions, at = payload[:split], payload[split:end], 0
     else:
@@ -209,8 +239,8 @@ def _levels(
             _check_encoding(inner[_V1_DEFINITIONS])
             definitions, at = _prefixed(content, at)
     runs = _merged(
-        _runs(repetitions, level.repetition.bit_length(), page.values),
-        _runs(definitions, level.definition.bit_length(), page.values),
+        _runs(repetitions, level.repetition.bit_length(), page.values, allowance),
+        _runs(definitions, level.definition.bit_length(), page.values, allowance),
     )
     if any(r > level.repetition or d > level.definition for r, d, _ in runs):
         raise UnusualFileError("a level above the highest")
@@ -233,7 +263,7 @@ def _prefixed(content: memoryview, at: int) -> tuple[memoryview, int]:
     return content[at + 4 : end], end
 
 
-def _runs(data: memoryview, width: int, count: int) -> list[tuple[int, int]]:
+def _runs(data: memoryview, width: int, count: int, allowance: Allowance) -> list[tuple[int, int]]:
     """`count` numbers of `width` bits in runs, each a number and how often it comes."""
     if not width:
         return [(0, count)] if count else []
@@ -248,11 +278,16 @@ def _runs(data: memoryview, width: int, count: int) -> list[tuple[int, int]]:
             if byte < 0x80:
                 break
             shift += 7
+            if shift > _LAST_SHIFT:
+                raise UnusualFileError("a run without an end")
+        if not header >> 1:
+            raise UnusualFileError("a run of nothing")
         if header & 1:
             many = min(count, (header >> 1) * 8)
             end = at + -(-many // 8) * width
-            if end > len(data) or not many:
+            if end > len(data):
                 raise UnusualFileError("packed numbers that are cut")
+            allowance.take(many)
             numbers = islice(_packed(data[at:end], width), many)
             runs += [(number, sum(1 for _ in same)) for number, same in groupby(numbers)]
             at = min(len(data), at + (header >> 1) * width)
@@ -261,8 +296,8 @@ def _runs(data: memoryview, width: int, count: int) -> list[tuple[int, int]]:
             end = at + size
             if end > len(data):
                 raise UnusualFileError("a run that is cut")
-            if many:
-                runs.append((int.from_bytes(data[at:end], "little"), many))
+            allowance.take(1)
+            runs.append((int.from_bytes(data[at:end], "little"), many))
             at = end
         count -= many
     return runs
@@ -306,26 +341,29 @@ def _page_values(
     kind: int,
     count: int,
     dictionary: Sequence[Any] | None,
+    allowance: Allowance,
 ) -> Sequence[Any]:
     if not count:
         return ()
     if page.encoding == _PLAIN:
-        return _plain_values(content, at, kind, count)
+        return _plain_values(content, at, kind, count, allowance)
+    allowance.take(count)
     if page.encoding == _RLE and kind == _BOOLEAN:
-        truths = _runs(_prefixed(content, at)[0], 1, count)
+        truths = _runs(_prefixed(content, at)[0], 1, count, allowance)
         return [bool(value) for value, many in truths for _ in range(many)]
     if page.encoding not in _DICTIONARIES or dictionary is None:
         raise UnusualFileError(f"values of the encoding {page.encoding}")
     width = content[at]
     if width > 32:
         raise UnusualFileError("numbers of entries that are very wide")
-    runs = _runs(content[at + 1 :], width, count)
+    runs = _runs(content[at + 1 :], width, count, allowance)
     return [dictionary[number] for number, many in runs for _ in range(many)]
 
 
-def _plain_values(content: memoryview, at: int, kind: int, count: int) -> list[Any]:
-    if count > _MOST_VALUES:
-        raise UnusualFileError("very many values")
+def _plain_values(
+    content: memoryview, at: int, kind: int, count: int, allowance: Allowance
+) -> list[Any]:
+    allowance.take(count)
     if kind == _BOOLEAN:
         bits = content[at : at + -(-count // 8)]
         if len(bits) * 8 < count:

@@ -18,7 +18,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from adelta._dataclasses import dataclass
-from adelta.parquet.rare.pages import ChunkFacts, Level, UnusualFileError, read_chunk
+from adelta.parquet.rare.pages import (
+    Allowance,
+    ChunkFacts,
+    Level,
+    UnusualFileError,
+    read_chunk,
+)
 from adelta.parquet.thrift import (
     BINARY,
     I64,
@@ -39,14 +45,13 @@ __all__ = ["RareColumns", "RarePlan", "UnusualFileError"]
 
 _LONGEST_FOOTER: Final = 256 << 10  # bytes; Arrow is faster with more, though it has to be loaded
 _MOST_ROWS: Final = 10_000  # likewise
-_MOST_ELEMENTS: Final = 100_000  # of one list
 _DEEPEST: Final = 8
 
 # Fields of FileMetaData, SchemaElement, RowGroup and ColumnChunk, and of what is in the last.
 _SCHEMA, _ROWS, _GROUPS, _ENCRYPTION = 2, 3, 4, 8
 _TYPE, _REPETITION, _NAME, _CHILDREN, _CONVERTED, _LOGICAL = 1, 3, 4, 5, 6, 10
 _COLUMNS, _GROUP_ROWS = 1, 3
-_ELSEWHERE, _META, _LAST_PLAIN = 1, 3, 7
+_META, _LAST_PLAIN = 3, 7
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
 _BOOLEAN, _INT32, _INT64, _BYTE_ARRAY = 0, 1, 2, 6
 _UTF8, _MAP, _MAP_KEY_VALUE, _A_LIST, _INT_32, _INT_64 = 0, 1, 2, 3, 17, 18  # of ConvertedType
@@ -208,9 +213,13 @@ class RarePlan:
             UnusualFileError: the file is not one that is known here.
         """
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in self.names}
+        allowance = Allowance()
         try:
             for step in self._steps:
-                found[step.name] += _rows(step, bytes_of)
+                rows = found[step.name]
+                rows += _rows(step, bytes_of, allowance)
+                if len(rows) > _MOST_ROWS:
+                    raise UnusualFileError("very many rows")
         except (ValueError, LookupError) as error:
             raise UnusualFileError(str(error)) from error
         return found
@@ -380,8 +389,8 @@ def _group(
 
 def _chunk(found: dict[int, Any], end: int) -> ChunkFacts:
     meta = found.get(_META)
-    if not isinstance(meta, dict) or _ELSEWHERE in found or max(found) > _LAST_PLAIN:
-        raise UnusualFileError("a chunk that is encrypted, or in another file")
+    if not isinstance(meta, dict) or max(found) > _LAST_PLAIN:
+        raise UnusualFileError("a chunk that is encrypted")
     return ChunkFacts.of(meta, end)
 
 
@@ -399,22 +408,26 @@ class _Entries(NamedTuple):
     values: list[Any]
 
 
-def _rows(step: _Step, bytes_of: Callable[[ByteRange], memoryview]) -> list[dict[str, Any]]:
+def _rows(
+    step: _Step, bytes_of: Callable[[ByteRange], memoryview], allowance: Allowance
+) -> list[dict[str, Any]]:
     """The rows of a column in one row group."""
     group = step.group
 
     def read(leaf: _Leaf) -> tuple[list[Run], list[Any]]:
         facts = group.chunks[leaf.number]
-        return read_chunk(facts, leaf.level, bytes_of(facts.place))
+        return read_chunk(facts, leaf.level, bytes_of(facts.place), allowance)
 
-    marked, _ = read(step.marker)
-    rows = _places(marked, step.marker.level.definition)
+    marked = read(step.marker)
+    rows = _places(marked[0], step.marker.level.definition)
     if not rows:
         return []
-    told = {
-        leaf.number: _by_row(*read(leaf), leaf.level.definition, rows, group.num_rows)
-        for leaf in _leaves_of(step.column)
-    }
+    told: dict[int, dict[int, _Entries]] = {}
+    for leaf in _leaves_of(step.column):
+        runs, values = marked if leaf == step.marker else read(leaf)
+        allowance.take(len(rows))
+        there = leaf.level.definition
+        told[leaf.number] = _by_row(runs, values, there, rows, group.num_rows, allowance)
     return [_struct(step.column, {leaf: each[row] for leaf, each in told.items()}) for row in rows]
 
 
@@ -437,6 +450,7 @@ def _by_row(
     there: int,
     rows: Sequence[int],
     num_rows: int,
+    allowance: Allowance,
 ) -> dict[int, _Entries]:
     """What a leaf has in each of some rows."""
     found = {row: _Entries([], []) for row in rows}
@@ -449,8 +463,7 @@ def _by_row(
             if row < 0:
                 raise UnusualFileError("an element of no row")
             if entries is not None:
-                if len(entries.levels) + count > _MOST_ELEMENTS:
-                    raise UnusualFileError("a very long list")
+                allowance.take(count)
                 entries.levels.extend([definition] * count)
                 if has_values:
                     entries.values.extend(values[place : place + count])
