@@ -134,6 +134,7 @@ class CheckpointFile:
             return await in_thread(plan.rows, pieces.bytes_of)
         except UnusualFileError as error:
             _log.debug("%s: its %s are read by Arrow: %s", self.path, [*markers], error)
+            self._rare = None  # what comes next is, too: nothing is fetched twice again
             return None
 
     async def _fetched(self, ranges: list[ByteRange]) -> _Pieces:

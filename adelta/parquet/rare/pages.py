@@ -100,7 +100,7 @@ class ChunkFacts(NamedTuple):
         """Of its `ColumnMetaData`, in a file whose pages lie before `end`.
 
         Raises:
-            UnusualFileError: they do not say where it is.
+            UnusualFileError: they do not say where it is, or it is of an unknown codec.
         """
         kind, codec, num_values, unfolded, size, data, dictionary = (
             meta.get(field) for field in (1, 4, 5, 6, 7, 9, 11)
@@ -113,6 +113,8 @@ class ChunkFacts(NamedTuple):
         start = dictionary if isinstance(dictionary, int) and 0 < dictionary < data else data
         if not num_values:  # nobody has written where it is
             return cls((0, 0), kind, codec, 0, 0, 0)  # type: ignore[arg-type]
+        if codec not in (0, *_CODECS):
+            raise UnusualFileError(f"the codec {codec}")
         if not _FIRST_PAGE <= start <= data < start + size <= end:
             raise UnusualFileError("a chunk that is not in the file")
         statistics = meta.get(12)
@@ -169,10 +171,7 @@ def _unfolded(page: Page, payload: memoryview, codec: int) -> memoryview:
     elif not size:
         return memoryview(b"")
     else:
-        unfold = _CODECS.get(codec)
-        if unfold is None:
-            raise UnusualFileError(f"the codec {codec}")
-        found = unfold(folded, size)
+        found = _CODECS[codec](folded, size)
     if len(found) != size:
         raise UnusualFileError(f"{len(found):,} bytes where a page has {size:,}")
     return found
