@@ -7,12 +7,14 @@ slice, which spares the system the work of providing fresh memory too.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from adelta._memory import lasting_pool
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.tables import read_batches
 from adelta.parquet.faults import reading, rows_missing
+from adelta.parquet.reader import distrusting
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -38,13 +40,16 @@ class ColumnSlices:
     def __init__(self, file: ParquetFile, fetched: FetchedColumns) -> None:
         (self._group,) = fetched.row_groups
         self._file = file
-        self._opened = file.bytes.source(fetched)
+        self._fetched = fetched
+        self._opened = ExitStack()
 
     def __enter__(self) -> ColumnSlices:
         """The slices, with the bytes at hand."""
-        self._source = self._opened.__enter__()
+        file, path = self._file, self._file.layout.path
+        self._opened.enter_context(distrusting(file.bytes.store, path))
+        self._source = self._opened.enter_context(file.bytes.source(self._fetched))
         self._reader = open_arrow_reader(
-            self._file.layout.path, self._source, self._file.layout.metadata, pool=lasting_pool()
+            path, self._source, file.layout.metadata, pool=lasting_pool()
         )
         return self
 

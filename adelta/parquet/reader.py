@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from adelta.parquet.row_pages import RowPages
     from adelta.storage.object_store import NearbyObjects, ObjectStore
 
-__all__ = ["ParquetFile"]
+__all__ = ["ParquetFile", "distrusting"]
 
 R = TypeVar("R")
 
@@ -285,7 +285,7 @@ class ParquetFile:
             count = self.layout.rows_of(fetched.row_groups)
             yield pa.table({"": pa.nulls(count)}).select([])
             return
-        with _distrusting(self.bytes.store, self.layout.path), self.bytes.source(fetched) as source:
+        with distrusting(self.bytes.store, self.layout.path), self.bytes.source(fetched) as source:
             yield from decode_rows(
                 self.layout,
                 self.guard,
@@ -310,7 +310,7 @@ class ParquetFile:
             return pa.table({"": pa.nulls(len(rows))}).select([])
         if fetched.chunks is not None and rows:
             with (
-                _distrusting(self.bytes.store, self.layout.path),
+                distrusting(self.bytes.store, self.layout.path),
                 self.bytes.source(fetched, whole=False) as source,
             ):
                 return self._row_range(fetched, source, rows)
@@ -344,7 +344,7 @@ class _Opening(Generic[R]):
     def here(self, nearby: NearbyObjects, tail: int) -> tuple[ParquetFile, R] | None:
         """An object nearby, on one way; None where its `tail` is not, or lacks the footer."""
         suffix = nearby.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
-        with _distrusting(self.store, self.path):
+        with distrusting(self.store, self.path):
             found = None if suffix is None else footer_within(self.path, suffix)
         return None if found is None else self.fetched(found)
 
@@ -360,7 +360,7 @@ class _Opening(Generic[R]):
         metadata: pq.FileMetaData | None,
         held: Pieces,
     ) -> tuple[ParquetFile, R]:
-        with _distrusting(self.store, self.path):
+        with distrusting(self.store, self.path):
             if footer is None:
                 reader = open_arrow_reader(self.path, pa.BufferReader(b""), metadata)
             else:
@@ -377,7 +377,8 @@ class _Opening(Generic[R]):
 
 
 @contextmanager
-def _distrusting(store: ObjectStore, path: str) -> Iterator[None]:
+def distrusting(store: ObjectStore, path: str) -> Iterator[None]:
+    """Have a disk cache forget an object that is found to be damaged. For worker threads."""
     try:
         yield
     except InvalidTableError as error:

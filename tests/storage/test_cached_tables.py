@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import random
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import adelta
@@ -118,6 +120,53 @@ async def test_what_was_damaged_on_its_way_is_not_kept(
         await scan(damaged=True)
     assert "What the disk cache had of it has been deleted" in str(caught.value.__notes__)
     assert (await scan(damaged=False)).equals(rows)
+
+
+@pytest.mark.parametrize("column", ["protocol.minReaderVersion", "add.path"])
+async def test_a_checkpoint_that_was_damaged_on_its_way_is_not_kept(
+    gcs_location: GcsLocation, tmp_path: Path, column: str
+) -> None:
+    options = options_of(gcs_location, tmp_path)
+    await adelta.write_table(
+        gcs_location.uri, pa.table({"id": [1]}), storage_options=gcs_location.storage_options
+    )
+    store = open_store(gcs_location.uri, gcs_location.storage_options)
+    async with adelta.open_table(
+        gcs_location.uri, storage_options=gcs_location.storage_options
+    ) as table:
+        await adelta.checkpoint(table)
+    log = "_delta_log/00000000000000000000"
+    described = pq.read_metadata(io.BytesIO(await store.get(f"{log}.checkpoint.parquet")))
+    await store.delete([f"{log}.json", f"{log}.crc"])
+    await store.aclose()
+    chunks: list[Any] = [
+        described.row_group(group).column(number)
+        for group in range(described.num_row_groups)
+        for number in range(described.num_columns)
+    ]
+    (place,) = (
+        chunk.data_page_offset
+        for chunk in chunks
+        if chunk.path_in_schema == column and chunk.statistics.null_count < chunk.num_values
+    )
+
+    async def files(*, damaged: bool) -> int:
+        async with adelta.open_table(gcs_location.uri, storage_options=options) as table:
+            inner = adelta_store(table).inner
+            original = inner.get_suffix
+
+            async def damaging(path: str, length: int) -> SuffixRead:
+                read = await original(path, length)
+                at = place - (read.object_size - len(read.data))
+                return SuffixRead(read.data[:at] + bytes(8) + read.data[at + 8 :], read.object_size)
+
+            if damaged:
+                inner.get_suffix = damaging  # type: ignore[method-assign]
+            return (await (await table.snapshot()).files()).num_rows
+
+    with pytest.raises(InvalidTableError):
+        await files(damaged=True)
+    assert await files(damaged=False) == 1
 
 
 @pytest.mark.parametrize("where", [None, "text != 'x'"])
