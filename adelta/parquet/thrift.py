@@ -24,7 +24,6 @@ __all__ = [
     "VARINT",
     "CompactReader",
     "ThriftError",
-    "behind_struct",
     "encoded_binary",
     "encoded_integer",
     "field_header",
@@ -198,41 +197,37 @@ class CompactReader:
 
 
 def read_struct(
-    data: bytes, at: int = 0, places: dict[int, tuple[int, int]] | None = None
+    data: bytes,
+    at: int = 0,
+    places: dict[int, tuple[int, int]] | None = None,
+    *,
+    behind: int = 0,
 ) -> tuple[dict[int, Any], int]:
     """The integers, the booleans' types and the structs of a struct, by field, and where it ends.
 
-    `places`, where given, takes the places of its integers. Of large footers and of many pages this
-    reads in one function what `CompactReader` does in several.
+    `places`, where given, takes the places of its integers. What is read may be the rest of a
+    struct, `behind` a field. Of many pages this reads in one function what `CompactReader` does in
+    several.
 
     Raises:
         ThriftError: it is no struct.
     """
     try:
-        return _struct(data, at, 0, places)
-    except IndexError:
-        raise ThriftError("a structure without an end") from None
-
-
-def behind_struct(data: bytes, at: int = 0) -> int:
-    """The end of a struct, of which nothing is wanted.
-
-    Raises:
-        ThriftError: it is no struct.
-    """
-    try:
-        return _behind_struct(data, at, 0)
+        return _struct(data, at, 0, places, behind)
     except IndexError:
         raise ThriftError("a structure without an end") from None
 
 
 def _struct(
-    data: bytes, at: int, depth: int, places: dict[int, tuple[int, int]] | None = None
+    data: bytes,
+    at: int,
+    depth: int,
+    places: dict[int, tuple[int, int]] | None = None,
+    field: int = 0,
 ) -> tuple[dict[int, Any], int]:
     if depth > _DEEPEST:
         raise ThriftError("structures nested too deeply")
     found: dict[int, Any] = {}
-    field = 0
     while head := data[at]:
         at += 1
         of = head & 0x0F
@@ -268,40 +263,6 @@ def _struct(
     return found, at + 1
 
 
-def _behind_struct(data: bytes, at: int, depth: int) -> int:
-    """The end of a struct."""
-    if depth > _DEEPEST:
-        raise ThriftError("structures nested too deeply")
-    while head := data[at]:
-        at += 1
-        of = head & 0x0F
-        if head < 0x10:  # its number is by itself
-            while data[at] >= 0x80:
-                at += 1
-            at += 1
-        if I16 <= of <= I64:
-            while data[at] >= 0x80:
-                at += 1
-            at += 1
-        elif of == BINARY:
-            length = data[at]
-            if length < 0x80:
-                at += 1 + length
-            else:
-                length, at = _unsigned_at(data, at)
-                at += length
-        elif of == STRUCT:
-            at = _behind_struct(data, at, depth + 1)
-        elif of == LIST:
-            at = _behind_list(data, at, depth + 1)
-        elif of not in BOOLEANS:
-            reader = CompactReader(data)
-            reader.position = at
-            reader.skip(of, depth + 1)
-            at = reader.position
-    return at + 1
-
-
 def _behind_list(data: bytes, at: int, depth: int) -> int:
     """The end of a list."""
     head = data[at]
@@ -320,7 +281,7 @@ def _behind_list(data: bytes, at: int, depth: int) -> int:
             at += length
     elif of == STRUCT:
         for _ in range(size):
-            at = _behind_struct(data, at, depth)
+            _, at = _struct(data, at, depth)
     else:
         reader = CompactReader(data)
         reader.position = start

@@ -96,16 +96,16 @@ class ChunkFacts(NamedTuple):
     null_count: int | None
 
     @classmethod
-    def of(cls, meta: dict[int, Any], end: int) -> ChunkFacts:
-        """Of its `ColumnMetaData`, in a file whose pages lie before `end`.
+    def of(cls, meta: dict[int, Any], kind: int, end: int) -> ChunkFacts:
+        """Of its `ColumnMetaData`, from the codec on, in a file whose pages lie before `end`.
 
         Raises:
             UnusualFileError: they do not say where it is, or it is of an unknown codec.
         """
-        kind, codec, num_values, unfolded, size, data, dictionary = (
-            meta.get(field) for field in (1, 4, 5, 6, 7, 9, 11)
+        codec, num_values, unfolded, size, data, dictionary = (
+            meta.get(field) for field in (4, 5, 6, 7, 9, 11)
         )
-        numbers = (kind, codec, num_values, unfolded, size, data)
+        numbers = (codec, num_values, unfolded, size, data)
         if not all(isinstance(number, int) and number >= 0 for number in numbers):
             raise UnusualFileError("a chunk of less than nothing")
         assert isinstance(data, int)
