@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from adelta._lazy_arrow import pa
 from adelta.errors import InvalidUseError
 
 if TYPE_CHECKING:

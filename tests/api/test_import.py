@@ -102,6 +102,8 @@ async def test_a_table_is_opened_without_arrow(
             path.unlink()
     program = OPEN.format(uri=uri, version=2)
     assert not loaded_by(f"exec({program!r})") & {"numpy", "pandas", "pyarrow"}
+    blocking = f"import adelta.sync; assert adelta.sync.open_table({uri!r}).snapshot().version == 2"
+    assert not loaded_by(blocking) & {"numpy", "pandas", "pyarrow"}
 
 
 def test_arrow_is_first_used_while_another_thread_loads_more_of_it(
