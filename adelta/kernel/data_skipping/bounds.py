@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import scalar_of
+from adelta._arrow_values import null_of, scalar_of
 from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES
 from adelta.kernel.schema import types as t
 
@@ -85,9 +85,14 @@ def _shift(values: Values, slack: Values, up: bool) -> Values:
 
 
 def _close_again(values: Values) -> Values:
-    """Maxima that were shortened and closed with U+FFFD, below which some characters are not."""
+    """Maxima that were shortened and closed with U+FFFD, below which some characters are not.
+
+    Behind the last character of all nothing closes one: it is no bound any more.
+    """
     open_ = pc.ends_with(values, pattern=_OLD_TIE_BREAKER)
     if not pc.any(open_).as_py():
         return values
     prefix = pc.utf8_rtrim(values, characters=_OLD_TIE_BREAKER)
-    return pc.if_else(open_, pc.binary_join_element_wise(prefix, _TIE_BREAKER, ""), values)
+    closed = pc.binary_join_element_wise(prefix, _TIE_BREAKER, "")
+    closed = pc.if_else(pc.ends_with(prefix, pattern=_TIE_BREAKER[0]), null_of(pa.string()), closed)
+    return pc.if_else(open_, closed, values)

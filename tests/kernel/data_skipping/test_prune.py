@@ -239,6 +239,13 @@ def test_a_shortened_maximum_closed_with_a_character_that_is_not_the_greatest_co
     assert kept(table, "s = 'b'") == ""
 
 
+def test_nothing_closes_a_shortened_maximum_behind_the_last_character_of_all():
+    last = "a" * 31 + "\U0010ffff"
+    table = files(stats("a" * 32, last + "\ufffd", column="s"))
+    assert kept(table, f"s = '{last + chr(0x10FFFF) * 3}'") == "0"
+    assert kept(table, "s < 'a'") == ""
+
+
 def test_strings_are_ordered_by_their_bytes():
     table = files(stats("\uffff", "😀", column="s"))
     assert kept(table, "s = '\U00010000'") == "0"
