@@ -24,10 +24,12 @@ from tests.simulation.run import run, shrunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from multiprocessing.pool import Pool
 
 __all__ = ["many"]
 
 _SAYS_EACH = 100  # runs
+_RUNS_OF_A_PROCESS = 250
 
 
 def many(given: dict[str, str]) -> int:
@@ -45,7 +47,7 @@ def many(given: dict[str, str]) -> int:
         speed = made / (time.monotonic() - began)
         return f"{runs} runs, {made} commits, {speed:.1f} a second; first={first + runs} goes on"
 
-    with multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else _Here() as pool:
+    with _processes(jobs) if jobs > 1 else _Here() as pool:
         for plan, some, wrong in pool.imap(attempt, seeds):
             made, runs = made + some, runs + 1
             if wrong:
@@ -59,6 +61,11 @@ def many(given: dict[str, str]) -> int:
                 break
     print(far())
     return 0
+
+
+def _processes(jobs: int) -> Pool:
+    """Processes that make so many runs and no more: what worlds leave behind adds up."""
+    return multiprocessing.get_context("spawn").Pool(jobs, maxtasksperchild=_RUNS_OF_A_PROCESS)
 
 
 def _tried(seed: int, commits: int, *, overwriting: bool) -> tuple[Plan, int, list[str]]:
