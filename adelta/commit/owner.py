@@ -156,8 +156,9 @@ class ProposedCommit:
 class CommitResponse:
     """Whether a proposed commit is `ratified`; if not, its version is another one's.
 
-    `latest` is what `get_commits` would say now. An owner that tells it with a conflict saves that
-    request. `again` is whether the commit was ratified before it was proposed this time.
+    `latest` is what `get_commits` would say now of the commits from the proposed version on; there
+    may be earlier ones. An owner that tells it with a conflict saves that request. `again` is
+    whether the commit was ratified before it was proposed this time.
     """
 
     ratified: bool

@@ -228,7 +228,7 @@ class OwnerCoordinator:
         if response.ratified:
             return Committed(proposed.version, proposed.modified_ms)
         if response.latest is not None:
-            self._log.learn(response.latest)
+            self._log.learn(response.latest, proposed.version)
         elif doubtful:
             await self._log.ask()
         if self._log.latest is not None and self._log.latest >= proposed.version:

@@ -124,10 +124,11 @@ class CheckpointFile:
             InvalidTableError: the file was written again.
             ObjectNotFoundError: it is no longer there.
         """
-        if self._rare is None:
+        rare = self._rare
+        if rare is None:
             return None
         try:
-            plan = self._rare.plan(markers)
+            plan = await in_thread(rare.plan, markers)
             if plan.decoded_bytes > min(_LARGEST, memory_limit_of(self._store)):
                 raise UnusualFileError(f"{plan.decoded_bytes:,} bytes")
             pieces = await self._fetched(plan.ranges)

@@ -81,6 +81,8 @@ class RareColumns:
     def plan(self, markers: Mapping[str, str]) -> RarePlan:
         """How to read the named columns, each with a field that has a value in each of its rows.
 
+        CPU-heavy for long footers.
+
         Raises:
             UnusualFileError: one of them is of a kind that is not known here.
         """
