@@ -100,8 +100,8 @@ class RatifiedCommit:
 class RatifiedCommits:
     """What an owner says of a table: its latest version, and the commits that it still keeps.
 
-    `commits` ascend without a gap. Versions up to `latest_version` that are not among them have
-    been published. `latest_version` is -1 where nothing has been ratified.
+    `commits` ascend without a gap. Versions of the range that was asked for that are not among them
+    have been published. `latest_version` is -1 where nothing has been ratified.
     """
 
     latest_version: int

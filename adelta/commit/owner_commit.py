@@ -227,9 +227,13 @@ class OwnerCoordinator:
         """
         if response.ratified:
             return Committed(proposed.version, proposed.modified_ms)
-        if response.latest is not None:
-            self._log.learn(response.latest, proposed.version)
-        elif doubtful:
+        told = response.latest
+        if told is not None and not self._log.learn(told, proposed.version):
+            try:
+                await self._log.ask()  # other handles of this process have made those between
+            except AdeltaError as error:
+                return Unknown(proposed.version, error)
+        elif told is None and doubtful:
             await self._log.ask()
         if self._log.latest is not None and self._log.latest >= proposed.version:
             return await (self._whose(proposed) if doubtful else self._is_kept(proposed))

@@ -86,7 +86,7 @@ class OwnerLog:
 
         Raises: as `ask`.
         """
-        self.learn(await self._told(None))
+        self.learn(await self._told(None), None)
 
     async def _told(self, start: int | None) -> RatifiedCommits:
         try:
@@ -96,10 +96,11 @@ class OwnerLog:
         except Exception as error:
             raise StorageError(f"{self._uri}: its owner failed: {error!r}") from error
 
-    def learn(self, answer: RatifiedCommits, start: int | None = None) -> int:
-        """Take in an answer about the commits from `start` on, all by default.
+    def learn(self, answer: RatifiedCommits, start: int | None) -> bool:
+        """Take in an answer about the commits from `start` on; None is all that are kept.
 
-        The latest version by that answer, which another one may have gone beyond meanwhile.
+        False where that cannot be, since there are others before them that are not known: who took
+        it would never ask for those.
 
         Raises:
             InvalidTableError: the last commits are not told of.
@@ -111,14 +112,25 @@ class OwnerLog:
                 f"the latest version is {answer.latest_version}; the commits between are missing"
             )
         first = commits[0].version if commits else answer.latest_version + 1
+        if start is not None and min(start, first) > self._next_missing:
+            return False
         if start is None or first > start:  # what the owner no longer keeps is published
             self._forget_below(first)
         for commit in commits:
             self.commits[commit.version] = commit
-        told = max(answer.latest_version, self._least)
+        told = self.told_latest(answer)
         if self.latest is None or told > self.latest:
             self.latest = told
-        return told
+        return True
+
+    def told_latest(self, answer: RatifiedCommits) -> int:
+        """The latest version by an answer, which another one may have gone beyond meanwhile."""
+        return max(answer.latest_version, self._least)
+
+    @property
+    def _next_missing(self) -> int:
+        """The first version of which it is not known that it is published, or what it holds."""
+        return 1 + max(-1 if known is None else known for known in (self.latest, self.published))
 
     def note_ratified(self, commit: RatifiedCommit) -> bool:
         """Take in a commit of our own; False where others before it are not known."""

@@ -126,6 +126,6 @@ async def ask_together(tables: Sequence[tuple[str, OwnedStore | None]]) -> list[
     answers = await owner.get_commits_together(asked)
     if len(answers) != len(logs):
         raise StorageError(f"{tables[0][0]}: its commit owner does not answer as one does")
-    return [
-        log.learn(answer, start) for log, answer, start in zip(logs, answers, starts, strict=True)
-    ]
+    for log, answer, start in zip(logs, answers, starts, strict=True):
+        log.learn(answer, start)
+    return [log.told_latest(answer) for log, answer in zip(logs, answers, strict=True)]

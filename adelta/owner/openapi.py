@@ -62,11 +62,13 @@ _SCHEMAS: dict[str, Any] = {
                 "commits": _list(_ref("RatifiedCommit")),
             }
         ),
-        "description": "Versions up to the latest that are not among the commits are backfilled.",
+        "description": "Versions of what was asked for, up to the latest, that are not among the "
+        "commits are backfilled.",
     },
     "CommitResponse": {
         **_object({"ratified": {"type": "boolean"}}, latest=_ref("RatifiedCommits")),
-        "description": "Whether the commit counts; if not, what the table's latest commits are.",
+        "description": "Whether the commit counts; if not, what the table's commits are from the "
+        "proposed version on. There may be earlier ones that are not backfilled.",
     },
     "Proposal": _object({"table": _ref("Table"), "commit": _ref("ProposedCommit")}),
     "Version": _object({"table": _ref("Table")}, version=_MAYBE),

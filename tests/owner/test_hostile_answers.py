@@ -122,5 +122,5 @@ async def test_as_many_commits_as_an_owner_makes_believe_are_not_read_ahead(tmp_
         await table.snapshot()
         await adelta.write_table(lake.table("orders"), rows(1))
         owned = table.store.owned  # type: ignore[attr-defined]
-        owned.log.learn(RatifiedCommits(10**15))
+        owned.log.learn(RatifiedCommits(10**15), None)
         assert (await adelta.write_table(table, rows(2))).version == 2

@@ -16,6 +16,7 @@ from adelta.owner import turns as turns_module
 from adelta.owner.table_key import TableKey
 from adelta.owner.turns import Turns
 from adelta.write.queue_of_table import QueueOfTable
+from tests.owner.test_several_tables import ids
 from tests.support.owned_lake import lake_of, rows
 from tests.support.owners import proposal, running
 
@@ -203,6 +204,22 @@ async def test_who_has_lost_does_not_ask_for_what_it_has_been_told(tmp_path: Pat
         assert asked["/api/v1/commit"] > 9
         assert asked["/api/v1/commits"] == 0
         assert (await writers[0].snapshot()).version == 9
+
+
+async def test_who_lost_by_a_handle_that_is_behind_the_queue_reads_all_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue knows commits of another handle, of which this one's owner log has not heard."""
+    async with lake_of(tmp_path) as lake:
+        first, behind = (*await lake.make("orders"), lake.table("orders"))
+        monkeypatch.setattr(lake.owner.service.parts.backfiller, "wake", lambda _: None)
+        await behind.snapshot()
+        for number in (1, 2):
+            await adelta.write_table(first, rows(number))
+        await adelta.write_table(of_its_own(lake, "orders"), rows(3))
+        assert (await adelta.write_table(behind, rows(4))).version == 4
+        assert [(await behind.snapshot(version=n)).version for n in range(5)] == [*range(5)]
+        assert await ids(behind) == [1, 2, 3, 4]
 
 
 async def test_transactions_over_several_tables_take_turns(tmp_path: Path) -> None:
