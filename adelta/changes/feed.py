@@ -269,5 +269,5 @@ class ChangeFeed:
         except ObjectNotFoundError:
             file = await find_late_commit(store, file.version)
             data = await store.get(file.path)
-        (commit,) = await decode_listed([file], [data])
+        (commit,) = await decode_listed(store, [file], [data])
         return commit

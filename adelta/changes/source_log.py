@@ -167,7 +167,7 @@ class SourceLog:
                         "stream again"
                     ) from error
                 await anyio.sleep(pause)
-        commits = await decode_listed(files, bodies)
+        commits = await decode_listed(self._store, files, bodies)
         return list(zip(commits, bodies, strict=True))
 
     async def _check_shown(self, files: Sequence[LogPath], error: ObjectNotFoundError) -> None:

@@ -258,7 +258,7 @@ async def _read(
         if len(files) == 1 and not isinstance(error, ObjectNotFoundError):
             return [], error
         data, failure = await _read_as_far_as_possible(store, files)
-    commits, damage = await decode_sound(files, data)
+    commits, damage = await decode_sound(store, files, data)
     return commits, damage or failure
 
 

@@ -27,6 +27,7 @@ from adelta.kernel.log_path import sidecar_path
 from adelta.log.checkpoint_file import CheckpointFile, open_file
 from adelta.log.commit_reader import check_lengths, check_log_files
 from adelta.log.map_columns import pairs_of
+from adelta.storage.distrust import sound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
@@ -69,7 +70,8 @@ async def open_part(
 
     if path.endswith(".json"):
         data = await _present(store.get(path), path)
-        return FilePart(None, await in_thread(decode_actions, data, version, path))
+        async with sound(store, path):
+            return FilePart(None, await in_thread(decode_actions, data, version, path))
     return FilePart(await _present(open_file(store, path, size), path), among=among)
 
 
@@ -142,10 +144,10 @@ class CheckpointReader:
         if first.path.endswith(".json"):
             check_log_files(store, [first])
             data = await _present(store.get(first.path), first.path)
-            check_lengths([(first, data)])
             decode = partial(decode_actions, data, checkpoint.version, first.path, lazily=True)
-            batch = await in_thread(decode)
-            return cls(store, checkpoint, [], batch, {})
+            async with sound(store, first.path):
+                check_lengths([(first, data)])
+                return cls(store, checkpoint, [], await in_thread(decode), {})
 
         async def open_one(part: LogPath) -> CheckpointFile:
             file = opened.get(part.path) if opened else None
@@ -155,12 +157,13 @@ class CheckpointReader:
 
         files = await map_concurrent(open_one, checkpoint.files, limit=store.concurrency)
         rows = await _singletons(store, files, _FOR_OPENING)
-        try:
-            return cls(store, checkpoint, files, None, rows)
-        except InvalidTableError as error:
-            raise InvalidTableError(
-                f"{first.path}: {error}; delete the checkpoint, and the log is read without it"
-            ) from error
+        async with sound(store, *(file.path for file in files)):
+            try:
+                return cls(store, checkpoint, files, None, rows)
+            except InvalidTableError as error:
+                raise InvalidTableError(
+                    f"{first.path}: {error}; delete the checkpoint, and the log is read without it"
+                ) from error
 
     async def set_transactions(self) -> list[SetTransaction]:
         """The checkpoint's application transactions.

@@ -13,6 +13,7 @@ from adelta.errors import ChecksumMismatchError, InvalidTableError, ObjectNotFou
 from adelta.kernel.checksum.json import decode, decode_counts
 from adelta.kernel.checksum.version_checksum import FileCounts, differences
 from adelta.kernel.log_path import checksum_path
+from adelta.storage.distrust import sound
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,9 +38,10 @@ async def read_checksum(store: ObjectStore, version: int) -> VersionChecksum | N
         data = await store.get(path)
     except ObjectNotFoundError:
         return None
-    if len(data) < _INLINE_BYTES:
-        return decode(data, path)
-    return await in_thread(decode, data, path)
+    async with sound(store, path):
+        if len(data) < _INLINE_BYTES:
+            return decode(data, path)
+        return await in_thread(decode, data, path)
 
 
 async def usable_checksum(store: ObjectStore, version: int) -> VersionChecksum | None:
@@ -70,7 +72,8 @@ async def verify_checksum(state: LogState) -> bool:
         found_counts = FileCounts(files.num_rows, _sum(files.column("size")))
         _compare(state, differences(counts, found_counts))
         return True
-    stated = await in_thread(decode, data, path)
+    async with sound(state.store, path):
+        stated = await in_thread(decode, data, path)
     protocol, metadata = await state.logged()
     transactions = (await state.set_transactions()).values()
     domains = (await state.domain_metadata()).values()

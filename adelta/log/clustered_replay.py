@@ -21,6 +21,7 @@ from adelta.kernel.actions.json import VERSION_COLUMN, decode_commits
 from adelta.kernel.checkpoint.parts import by_part
 from adelta.kernel.replay import ReconciledTail, of_before, reconcile_actions
 from adelta.log.checkpoint_replay import CheckpointPiece, PieceReplay
+from adelta.storage.distrust import sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,7 +86,8 @@ async def read_clustered(
     commits = [piece for piece in pieces if isinstance(piece, CommitPiece)]
     for piece in commits:
         data = await _lines(store, piece)
-        batch = await in_thread(decode_commits, [(piece.version, data)])
+        async with sound(store, piece.path):
+            batch = await in_thread(decode_commits, [(piece.version, data)])
         adds.append(batch.adds)
         removes.append(batch.removes)
     base = [piece for piece in pieces if isinstance(piece, CheckpointPiece)]

@@ -15,6 +15,7 @@ from adelta.errors import InvalidTableError, MissingCommitError, ObjectNotFoundE
 from adelta.kernel.actions.json import ActionBatch, decode_actions, decode_commits
 from adelta.kernel.commit import Commit, decode_commit
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
+from adelta.storage.distrust import distrust, sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -52,9 +53,10 @@ async def read_commit(store: ObjectStore, version: int, modified_ms: int | None 
     """
     data, meta = await store.get_with_meta(commit_path(version))
     modified_ms = meta.last_modified_ms if modified_ms is None else modified_ms
-    if len(data) < _INLINE_BYTES:
-        return _decode_small(version, data, modified_ms)
-    return await in_thread(decode_commit, version, data, modified_ms)
+    async with sound(store, commit_path(version)):
+        if len(data) < _INLINE_BYTES:
+            return _decode_small(version, data, modified_ms)
+        return await in_thread(decode_commit, version, data, modified_ms)
 
 
 def _decode_small(version: int, data: bytes, modified_ms: int | None) -> Commit:
@@ -108,27 +110,29 @@ async def read_commits(store: ObjectStore, files: Sequence[LogPath]) -> list[Com
     """
 
     async def read(chunk: list[LogPath]) -> list[Commit]:
-        return await decode_listed(chunk, await _fetch(store, chunk))
+        return await decode_listed(store, chunk, await _fetch(store, chunk))
 
     check_log_files(store, files)
     chunks = _chunks(files)
     return [c for commits in await map_concurrent(read, chunks, limit=_BATCHES) for c in commits]
 
 
-async def decode_listed(files: Sequence[LogPath], bodies: Sequence[bytes]) -> list[Commit]:
+async def decode_listed(
+    store: ObjectStore, files: Sequence[LogPath], bodies: Sequence[bytes]
+) -> list[Commit]:
     """The commits that these bytes are, of files as a listing has them; there may be fewer bytes.
 
     Raises:
         InvalidTableError: a file is damaged.
     """
-    commits, damage = await decode_sound(files, bodies)
+    commits, damage = await decode_sound(store, files, bodies)
     if damage is not None:
         raise damage
     return commits
 
 
 async def decode_sound(
-    files: Sequence[LogPath], bodies: Sequence[bytes]
+    store: ObjectStore, files: Sequence[LogPath], bodies: Sequence[bytes]
 ) -> tuple[list[Commit], InvalidTableError | None]:
     """As `decode_listed`, before the first file that is damaged; and what is wrong with that."""
 
@@ -139,6 +143,7 @@ async def decode_sound(
                 check_lengths([(file, body)])
                 commits.append(decode_commit(file.version, body, file.last_modified_ms or None))
             except InvalidTableError as damage:
+                distrust(store, (file.path,), damage)
                 return commits, damage
         return commits, None
 
@@ -163,12 +168,13 @@ async def read_action_batches(
         if meter is not None:
             meter.advance(len(chunk))
         size = sum(map(len, data))
-        if size < _INLINE_BYTES:
-            return _decode(chunk, data)
-        if size > _LARGE * len(chunk):  # mostly decoded without that lock
-            return await in_thread(_decode, chunk, data)
-        async with one_decodes:
-            return await in_thread(_decode, chunk, data)
+        async with sound(store, *(file.path for file in chunk)):
+            if size < _INLINE_BYTES:
+                return _decode(chunk, data)
+            if size > _LARGE * len(chunk):  # mostly decoded without that lock
+                return await in_thread(_decode, chunk, data)
+            async with one_decodes:
+                return await in_thread(_decode, chunk, data)
 
     check_log_files(store, files)
     # Who reads a disk of this machine beside one who decodes waits for the interpreter's lock.

@@ -10,6 +10,7 @@ from adelta.errors import InvalidTableError, MissingDataFileError, ObjectNotFoun
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.blob import decode_bitmap, framed_range, unframe
 from adelta.kernel.deletion_vector.descriptor import inline_bytes, vector_path
+from adelta.storage.distrust import sound
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
@@ -50,7 +51,12 @@ async def read_deletion_vector(
                 "deleted rows would come back, so restore the file, or the table to an earlier "
                 "version"
             ) from error
-        data = unframe(frame, size, f"{store.uri}/{below}")
+        async with sound(store, below):
+            return await _decoded(unframe(frame, size, f"{store.uri}/{below}"), source)
+    return await _decoded(data, source)
+
+
+async def _decoded(data: bytes, source: str) -> BitMap64:
     if len(data) < _INLINE:
         return decode_bitmap(data, source)
     return await in_thread(decode_bitmap, data, source)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import in_thread, together
+from adelta._concurrency import in_io_thread, in_thread, together
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
 from adelta.kernel.log_path import LogFileKind
@@ -18,6 +18,7 @@ from adelta.kernel.log_segment import CheckpointFiles, LogSegment, plan_log_segm
 from adelta.log.checkpoint_reader import CheckpointReader
 from adelta.log.commit_reader import read_action_batches
 from adelta.log.listing import list_log
+from adelta.storage.distrust import distrust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,6 +149,9 @@ async def _open(
             f"{store.uri}: no {what} action up to version {segment.version}; the log is damaged: "
             "restore its first files from a backup, or create the table anew over the data files"
         )
+        named = segment.checkpoint.files if segment.checkpoint is not None else ()
+        paths = tuple(file.path for file in (*named, *segment.commits, *segment.compactions))
+        await in_io_thread(distrust, store, paths, failure)
         if segment.checkpoint is not None:
             raise _CheckpointDamaged(segment.checkpoint, failure)
         raise failure

@@ -31,6 +31,7 @@ from adelta.log.listing import list_whole_log
 from adelta.log.verify import checkpoint_faults, replay
 from adelta.operations.deep_check import NOT_TO_BE_READ, check_all
 from adelta.progress import Meter
+from adelta.storage.distrust import past_cache
 from adelta.table import latest_state, opened, roots_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ async def fsck(
     It only looks, by default; the default of deltalake's `repair` is to take them out. Taking them
     out is a commit of its own, ``FSCK`` in the history: earlier versions still name the files.
     Restore the files instead, where there is a copy of them. `on_progress` is told of checkpoints,
-    files and deletion vectors that were looked at, and then of what a deep check has read.
+    files and deletion vectors that were looked at, and then of what a deep check has read. A disk
+    cache is not asked: what it has kept says nothing of the objects.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -123,7 +125,8 @@ async def fsck(
         StorageError: the store refused or failed.
     """
     async with opened(table, storage_options) as handle:
-        return await _fsck(handle, on_progress, dry_run=dry_run, deep=deep)
+        with past_cache():  # whose sound copies say nothing of the objects
+            return await _fsck(handle, on_progress, dry_run=dry_run, deep=deep)
 
 
 async def _fsck(

@@ -14,7 +14,6 @@ from adelta._memory import lasting_pool
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.tables import read_batches
 from adelta.parquet.faults import reading, rows_missing
-from adelta.parquet.reader import distrusting
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -41,16 +40,16 @@ class ColumnSlices:
         (self._group,) = fetched.row_groups
         self._file = file
         self._fetched = fetched
-        self._opened = ExitStack()
 
     def __enter__(self) -> ColumnSlices:
         """The slices, with the bytes at hand."""
         file, path = self._file, self._file.layout.path
-        self._opened.enter_context(distrusting(file.bytes.store, path))
-        self._source = self._opened.enter_context(file.bytes.source(self._fetched))
-        self._reader = open_arrow_reader(
-            path, self._source, file.layout.metadata, pool=lasting_pool()
-        )
+        with ExitStack() as opened:
+            self._source = opened.enter_context(file.bytes.source(self._fetched))
+            self._reader = open_arrow_reader(
+                path, self._source, file.layout.metadata, pool=lasting_pool()
+            )
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:

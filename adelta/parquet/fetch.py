@@ -16,6 +16,7 @@ from adelta.errors import InvalidTableError
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
 from adelta.parquet.faults import unchanged
 from adelta.parquet.sparse_file import SparseFile
+from adelta.storage.distrust import distrusting
 from adelta.storage.pin import Pin, pinned
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ObjectBytes:
             ObjectNotFoundError: the object is no longer there.
         """
         if not self.layout.knows_places(columns.leaves, row_groups):
-            await in_thread(self.layout.places, columns.leaves, row_groups)
+            await in_thread(self._find_places, columns.leaves, row_groups)
         fetched, missing = self.at_hand(columns, row_groups, having)
         if not missing or fetched.in_file:
             return fetched
@@ -184,8 +185,16 @@ class ObjectBytes:
     def source(self, fetched: FetchedColumns, *, whole: bool = True) -> Iterator[pa.NativeFile]:
         """The bytes as Arrow reads them: what was fetched, or the file itself.
 
-        Unless they are read as a `whole`, nothing of a file is asked for ahead, nor counted.
+        Unless they are read as a `whole`, nothing of a file is asked for ahead, nor counted. A disk
+        cache forgets the object where they turn out damaged inside the block, which is for a worker
+        thread.
         """
+        store, path = self.store, self.layout.path
+        with distrusting(store, path), self._source(fetched, whole=whole) as source:
+            yield source
+
+    @contextmanager
+    def _source(self, fetched: FetchedColumns, *, whole: bool) -> Iterator[pa.NativeFile]:
         path = self.layout.path
         if fetched.cached is not None:
             with fetched.cached.open() as found:
@@ -211,6 +220,10 @@ class ObjectBytes:
             pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
         ):
             yield file
+
+    def _find_places(self, leaves: tuple[int, ...], row_groups: tuple[int, ...]) -> None:
+        with distrusting(self.store, self.layout.path):
+            self.layout.places(leaves, row_groups)
 
     def _ranges(self, columns: SelectedColumns, row_groups: tuple[int, ...]) -> list[ByteRange]:
         return join_adjacent(self.layout.places(columns.leaves, row_groups), limit=_JOINED)

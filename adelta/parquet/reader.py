@@ -15,7 +15,7 @@ Columns have the Arrow types of Parquet's own: no views, large offsets, dictiona
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -39,10 +39,11 @@ from adelta.parquet.footer.fetch_footer import (
 )
 from adelta.parquet.footer.layout import FileLayout, SelectedColumns
 from adelta.parquet.guard.decoding import DecodingGuard
+from adelta.storage.distrust import distrust, distrusting
 from adelta.storage.pin import Pin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     import pyarrow.parquet as pq
 
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from adelta.parquet.row_pages import RowPages
     from adelta.storage.object_store import NearbyObjects, ObjectStore
 
-__all__ = ["ParquetFile", "distrusting"]
+__all__ = ["ParquetFile"]
 
 R = TypeVar("R")
 
@@ -154,7 +155,7 @@ class ParquetFile:
         try:
             fetched = await fetch_footer(store, path, tail=tail, head=head, pin=pin)
         except InvalidTableError as error:
-            await in_io_thread(_distrust, store, path, error)
+            await in_io_thread(distrust, store, (path,), error)
             raise
         return await in_thread(begin.fetched, fetched)
 
@@ -280,12 +281,12 @@ class ParquetFile:
         if fetched.rows is not None:
             yield self.row_range(fetched, fetched.rows)
             return
-        self.guard.check_memory(fetched.columns.leaves, fetched.row_groups)
         if not fetched.columns.leaves:
             count = self.layout.rows_of(fetched.row_groups)
             yield pa.table({"": pa.nulls(count)}).select([])
             return
-        with distrusting(self.bytes.store, self.layout.path), self.bytes.source(fetched) as source:
+        with self.bytes.source(fetched) as source:
+            self.guard.check_memory(fetched.columns.leaves, fetched.row_groups)
             yield from decode_rows(
                 self.layout,
                 self.guard,
@@ -309,10 +310,7 @@ class ParquetFile:
         if not leaves:
             return pa.table({"": pa.nulls(len(rows))}).select([])
         if fetched.chunks is not None and rows:
-            with (
-                distrusting(self.bytes.store, self.layout.path),
-                self.bytes.source(fetched, whole=False) as source,
-            ):
+            with self.bytes.source(fetched, whole=False) as source:
                 return self._row_range(fetched, source, rows)
         self.guard.check_memory(leaves, groups)
         if rows:
@@ -368,29 +366,10 @@ class _Opening(Generic[R]):
             with reading(self.path):
                 schema = reader.schema_arrow
             layout = FileLayout.of(self.path, size, reader.metadata, schema, footer)
-        file = ParquetFile(
-            layout,
-            ObjectBytes(self.store, layout, held, self.pin),
-            DecodingGuard(layout, memory_limit_of(self.store), self.verify),
-        )
-        return file, self.look(file)
-
-
-@contextmanager
-def distrusting(store: ObjectStore, path: str) -> Iterator[None]:
-    """Have a disk cache forget an object that is found to be damaged. For worker threads."""
-    try:
-        yield
-    except InvalidTableError as error:
-        _distrust(store, path, error)
-        raise
-
-
-def _distrust(store: ObjectStore, path: str, error: InvalidTableError) -> None:
-    """Have a disk cache forget what is damaged: the bytes may have become so on their way here."""
-    nearby = store.nearby
-    if nearby is not None and nearby.distrust(path):
-        error.add_note("What the disk cache had of it has been deleted: read it once more.")
+            bytes_of = ObjectBytes(self.store, layout, held, self.pin)
+            guard = DecodingGuard(layout, memory_limit_of(self.store), self.verify)
+            file = ParquetFile(layout, bytes_of, guard)
+            return file, self.look(file)
 
 
 def _nothing(_: ParquetFile) -> None:

@@ -33,6 +33,7 @@ from adelta.storage.cache_file import Extent, tag_of
 from adelta.storage.cached_ranges import CachedRanges, new_memory
 from adelta.storage.coalesce import LARGEST_FETCH, plan_fetches
 from adelta.storage.disk_cache import CacheFigures, DiskCache
+from adelta.storage.distrust import is_past_cache
 from adelta.storage.forwarding_store import ForwardingStore
 from adelta.storage.latest_looks import Contents, LatestLooks, Look
 from adelta.storage.object_path import check_range
@@ -149,7 +150,7 @@ class CachingStore(ForwardingStore):
     def _wanted(self, path: str, pin: Pin | None) -> _Version | None:
         """The version of the object to answer with; None where the cache has no say."""
         numbered = _NUMBERED.search(path) is not None
-        if not numbered and not _UNIQUE.search(path):
+        if is_past_cache() or not (numbered or _UNIQUE.search(path)):
             return None
         etag = None if pin is None else pin.etag(self.inner.pin_address(path))
         pinned_to = self._held_to(pin, path) if etag is None else tag_of(etag)

@@ -14,6 +14,7 @@ from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.names import column_id
 from adelta.kernel.schema.types import StructType
 from adelta.log.listing import list_commits
+from adelta.storage.distrust import distrusting
 from adelta.table import latest_state
 
 if TYPE_CHECKING:
@@ -100,11 +101,12 @@ async def _telling(store: ObjectStore, files: Sequence[LogPath]) -> list[Commit]
         ) from error
 
     def decode() -> list[Commit]:
-        commits = [
-            decode_commit(file.version, body, file.last_modified_ms or None)
-            for file, body in zip(files, bodies, strict=True)
-            if any(word in body for word in _SAID)
-        ]
+        with distrusting(store, *(file.path for file in files)):
+            commits = [
+                decode_commit(file.version, body, file.last_modified_ms or None)
+                for file, body in zip(files, bodies, strict=True)
+                if any(word in body for word in _SAID)
+            ]
         return [each for each in commits if each.metadata or each.protocol]
 
     return await in_thread(decode)
