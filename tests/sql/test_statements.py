@@ -339,6 +339,10 @@ async def test_what_spark_takes_for_a_name_is_one(run):
             "s": "\\n'",
         }
     ]
+    await run("INSERT INTO t (at) VALUES (NULL)")
+    for order, expected in (("NULLS LAST", [1, None]), ("DESC NULLS FIRST, y", [None, 1])):
+        found = await run(f"SELECT t.at AS n FROM t ORDER BY n {order}")
+        assert [row["n"] for row in found] == expected
 
 
 async def test_what_names_mean_is_told_apart(run, lake):

@@ -148,6 +148,8 @@ def _is_name(tokens: Sequence[Token], place: int) -> bool:
         return False
     if place > 1 and tokens[place - 2].upper == "INTERVAL":
         return False
+    if before.upper == "NULLS" and token.upper in ("FIRST", "LAST"):
+        return False
     if before.kind not in _VALUES and before.operator != ")":
         return False
     return behind.kind == "end" or behind.upper in (",", ")", "FROM")
