@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     from adelta.operations.rename_column import rename_column as rename_column
     from adelta.operations.reorg import reorg_purge as reorg_purge
     from adelta.operations.replace import replace_table as replace_table
+    from adelta.operations.replace_matching import replace_matching as replace_matching
     from adelta.operations.restore import RestoreMetrics as RestoreMetrics
     from adelta.operations.restore import restore as restore
     from adelta.operations.set_properties import set_properties as set_properties
@@ -219,6 +220,7 @@ __all__ = exports(
         "adelta.operations.rename_column": ("rename_column",),
         "adelta.operations.reorg": ("reorg_purge",),
         "adelta.operations.replace": ("replace_table",),
+        "adelta.operations.replace_matching": ("replace_matching",),
         "adelta.operations.restore": ("RestoreMetrics", "restore"),
         "adelta.operations.set_properties": ("set_properties", "unset_properties"),
         "adelta.operations.snapshots": ("snapshots",),

@@ -268,6 +268,7 @@ _BY_THE_FUNCTION = frozenset(
         "FolderNames",
         "Literal['error', 'ignore']",
         "Literal['merge']",
+        "Mapping[str, MergeValue]",
         "Mapping[str, SetValue]",
         "Table",
         "MergeSource",

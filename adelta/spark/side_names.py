@@ -20,6 +20,7 @@ from pyspark.sql.utils import is_remote
 
 from adelta.errors import AmbiguousColumnError, InvalidExpressionError
 from adelta.kernel.expressions.lexer import tokenize
+from adelta.kernel.schema.names import apart
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.native import jvm
 from adelta.spark.remote_columns import origins_of
@@ -58,7 +59,7 @@ class Side:
         self._others = others
         self._full_name = _folded(full_name)
         given = frame.columns
-        self.columns = _apart(given)
+        self.columns = apart(given)
         self._times = Counter(map(str.lower, given))
 
     @property
@@ -278,15 +279,6 @@ def _plan_ids(df: DataFrame) -> Iterator[int]:
         if plan is not None:
             yield plan._plan_id
             below += [plan._child, getattr(plan, "right", None), getattr(plan, "other", None)]
-
-
-def _apart(names: Sequence[str]) -> list[str]:
-    """The names, of which those that were there before have a number behind them."""
-    times, found = Counter[str](), []
-    for name in names:
-        times[name.lower()] += 1
-        found.append(name if times[name.lower()] == 1 else f"{name} {times[name.lower()]}")
-    return found
 
 
 def _folded(parts: Iterable[str]) -> _Name:

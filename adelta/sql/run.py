@@ -27,6 +27,7 @@ from adelta.sql.execute.describe import (
 from adelta.sql.execute.merge import run_merge
 from adelta.sql.execute.optimize import run_optimize, run_reorg
 from adelta.sql.execute.query import query_rows, run_query
+from adelta.sql.execute.replacing import run_replacing
 from adelta.sql.execute.rows import run_delete, run_insert, run_truncate, run_update
 from adelta.sql.execute.show import run_show_definition, run_show_partitions
 from adelta.sql.execute.vacuum import run_restore, run_vacuum
@@ -44,6 +45,7 @@ from adelta.sql.statements import (
     DescribeTable,
     Generate,
     Insert,
+    InsertReplacing,
     Merge,
     Optimize,
     Query,
@@ -84,6 +86,7 @@ _RUNS: dict[type[Any], _Run] = {
     DescribeTable: run_describe,
     Generate: run_generate,
     Insert: run_insert,
+    InsertReplacing: run_replacing,
     Optimize: run_optimize,
     Reorg: run_reorg,
     Merge: run_merge,

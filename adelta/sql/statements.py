@@ -42,6 +42,7 @@ __all__ = [
     "Generate",
     "Identity",
     "Insert",
+    "InsertReplacing",
     "Merge",
     "MergeAction",
     "MergeClause",
@@ -201,6 +202,23 @@ class Insert:
     by_name: bool = False
     replace_where: Expression | None = None
     partition: tuple[tuple[str, Node | None], ...] = ()
+    evolves_schema: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InsertReplacing:
+    """``INSERT INTO … REPLACE USING`` and ``REPLACE ON``: in the place of rows that match.
+
+    Columns of the query are for those of the table by their order, unless it is said `by_name`.
+    """
+
+    table: TableName
+    source: Values | Query
+    using: tuple[str, ...] | None = None
+    on: Expression | None = None
+    by_name: bool = False
+    target_alias: str | None = None
+    source_alias: str | None = None
     evolves_schema: bool = False
 
 
@@ -539,6 +557,7 @@ Statement: TypeAlias = (
     Query
     | CreateTable
     | Insert
+    | InsertReplacing
     | Delete
     | Update
     | TruncateTable

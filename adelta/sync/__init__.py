@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from adelta.sync.operations.rename_column import rename_column as rename_column
     from adelta.sync.operations.reorg import reorg_purge as reorg_purge
     from adelta.sync.operations.replace import replace_table as replace_table
+    from adelta.sync.operations.replace_matching import replace_matching as replace_matching
     from adelta.sync.operations.restore import restore as restore
     from adelta.sync.operations.set_properties import set_properties as set_properties
     from adelta.sync.operations.set_properties import unset_properties as unset_properties
@@ -242,6 +243,7 @@ __all__ = exports(
         "adelta.sync.operations.rename_column": ("rename_column",),
         "adelta.sync.operations.reorg": ("reorg_purge",),
         "adelta.sync.operations.replace": ("replace_table",),
+        "adelta.sync.operations.replace_matching": ("replace_matching",),
         "adelta.sync.operations.restore": ("restore",),
         "adelta.sync.operations.set_properties": ("set_properties", "unset_properties"),
         "adelta.sync.operations.snapshots": ("snapshots",),

@@ -39,6 +39,8 @@ WRONG: dict[str, list[object]] = {
     "IsolationName | None": [7, "Chaos", ["Serializable"]],
     "WriteMode": [7, "upsert", ["append"]],
     "SchemaMode | None": [7, "guess", ["merge"]],
+    "Literal['merge'] | None": [7, "overwrite", ["merge"]],
+    "DataFileOptions | None": [7, {"target_file_size": 1}],
     "PartitionOverwrite": [7, "both", ["static"]],
     "CommitOptions | None": [7, {"user_metadata": "um"}],
     "WriterOptions | None": [7, {"compression": "zstd"}],
@@ -63,6 +65,7 @@ ENOUGH: dict[str, dict[str, Any]] = {
     "drop_feature": {"name": "appendOnly"},
     "merge": {"source": pa.table({"id": [1]}), "on": "target.id = source.id"},
     "rename_column": {"column": "p", "new_name": "q"},
+    "replace_matching": {"source": pa.table({"id": [1]}), "using": ["id"]},
     "replace_table": {"schema": pa.schema([("z", pa.int64())])},
     "restore": {"version": 0},
     "set_properties": {"properties": {"mine": "1"}},
@@ -94,7 +97,8 @@ def test_the_annotations_of_all_verbs_are_known_here() -> None:
         "Where | None", "ArrowSchema | StructType", "Data | None",
         "ArrowSchema | StructType | str | None", "Mapping[str, SetValue]",
         "OnProgress | None", "datetime | str | None", "str | Iterable[str] | None",
-        "DataType | pa.DataType | str | None", "Literal['error', 'ignore']",
+        "DataType | pa.DataType | str | None", "Literal['error', 'ignore']", "MergeSource",
+        "Mapping[str, MergeValue] | None",
     }  # fmt: skip
     found = {
         str(parameter.annotation).replace('"', "'")

@@ -24,6 +24,7 @@ from adelta.sql.statements import (
     DropFeature,
     Identity,
     Insert,
+    InsertReplacing,
     Query,
     RenameColumn,
     SetProperties,
@@ -89,6 +90,42 @@ def test_rows_are_inserted_from_values_and_queries():
     assert isinstance(found, Insert)
     assert found.replace_where is not None
     assert found.replace_where.text == "a > 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "source_alias"),
+    [
+        ("x.a = s.a (SELECT 1 AS a) AS s", "x.a = s.a", "s"),
+        ("x.a <=> a1 SELECT a AS a1 FROM (SELECT 1 AS a)", "x.a <=> a1", None),
+        ("(x.a IS DISTINCT FROM s.a) ((SELECT 1 AS a)) s;", "(x.a IS DISTINCT FROM s.a)", "s"),
+        ("coalesce(x.a, 1) = 2 (SELECT 1) UNION (SELECT 2)", "coalesce(x.a, 1) = 2", None),
+        ("x.a IN (1, 2) AND b FROM u SELECT *", "x.a IN (1, 2) AND b", None),
+        ("true VALUES (1), (2)", "true", None),
+    ],
+)
+def test_rows_are_inserted_in_the_place_of_those_that_match(
+    text: str, on: str, source_alias: str | None
+) -> None:
+    found = parse_statement(f"INSERT INTO t AS x REPLACE ON {text}")
+    assert isinstance(found, InsertReplacing)
+    assert found.on is not None
+    assert (found.on.text, found.target_alias, found.source_alias) == (on, "x", source_alias)
+    found = parse_statement(
+        "INSERT WITH SCHEMA EVOLUTION INTO t BY NAME REPLACE USING (a, `b`) TABLE u"
+    )
+    assert found == InsertReplacing(
+        T, Query("TABLE u", found.source.references), ("a", "b"), by_name=True, evolves_schema=True
+    )
+    for wrong in (
+        "REPLACE USING a SELECT 1",
+        "REPLACE USING (a.b) SELECT 1",
+        "(a) REPLACE USING (a) SELECT 1",
+        "REPLACE USING (a) BY NAME SELECT 1",
+        "REPLACE ON a = b",
+        "REPLACE ON (SELECT 1)",
+    ):
+        with pytest.raises((InvalidStatementError, InvalidExpressionError)):
+            parse_statement(f"INSERT INTO t {wrong}")
 
 
 def test_rows_are_changed_under_aliases_and_conditions():

@@ -117,6 +117,40 @@ async def test_a_table_is_made_filled_changed_and_read(run, lake):
     assert dict(history[0]["operationMetrics"])["numDeletedRows"] == "4"
 
 
+async def test_rows_that_match_are_replaced_by_columns_and_by_condition(run):
+    await run("CREATE TABLE t (id INT, p STRING DEFAULT 'none')")
+    await run("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (NULL, 'd')")
+    done = await run("INSERT INTO t REPLACE USING (id) SELECT id, 'new' AS q FROM updates")
+    assert done == [{"num_affected_rows": 2, "num_inserted_rows": 2}]
+    everything = "SELECT id, p FROM t ORDER BY id NULLS LAST, p"
+    assert [tuple(row.values()) for row in await run(everything)] == [
+        (1, "new"), (2, "b"), (3, "c"), (9, "new"), (None, "d"),
+    ]  # fmt: skip
+    await run("INSERT INTO t x REPLACE ON x.id <=> s.n (SELECT NULL AS n, 'null') AS s")
+    await run("INSERT INTO t AS x REPLACE ON x.id > col1 VALUES (2, DEFAULT)")
+    assert [tuple(row.values()) for row in await run(everything)] == [
+        (1, "new"), (2, "b"), (2, "none"), (None, "null"),
+    ]  # fmt: skip
+    await run("INSERT INTO t BY NAME REPLACE USING (id) SELECT 'twice' AS p, 1 AS id FROM t")
+    assert [tuple(row.values()) for row in await run(everything)] == [
+        *[(1, "twice")] * 4, (2, "b"), (2, "none"), (None, "null"),
+    ]  # fmt: skip
+    history = await run("DESCRIBE HISTORY t LIMIT 3")
+    assert [entry["operation"] for entry in history] == ["WRITE"] * 3
+    assert dict(history[0]["operationParameters"])["replaceUsingCols"] == "(id)"
+    assert await run("INSERT INTO t REPLACE USING (id) SELECT 1 AS id, 'x' WHERE false") == [
+        {"num_affected_rows": 0, "num_inserted_rows": 0}
+    ]
+    with pytest.raises(SchemaMismatchError, match="at another place"):
+        await run("INSERT INTO t REPLACE USING (id) SELECT 'x' AS p, 1 AS id")
+    with pytest.raises(SchemaMismatchError, match="the query does not have"):
+        await run("INSERT INTO t REPLACE USING (id) VALUES (1, 'x')")
+    with pytest.raises(SchemaMismatchError, match="3 columns of rows are to go into 2"):
+        await run("INSERT INTO t REPLACE ON true SELECT 1, 2, 3")
+    with pytest.raises(InvalidExpressionError, match="both sides"):
+        await run("INSERT INTO t REPLACE ON id = 1 SELECT 1 AS id, 'x'")
+
+
 async def test_rows_are_overwritten_whole_by_partition_and_by_condition(run):
     await run("CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p)")
     await run("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")

@@ -7,6 +7,7 @@ without column mapping the two are the same (PROTOCOL.md, "Column Mapping").
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from adelta.kernel.schema.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
     "COLUMN_ID_KEY",
@@ -28,6 +29,7 @@ __all__ = [
     "NESTED_FIELD_IDS_KEY",
     "NESTED_IDS_KEY",
     "PHYSICAL_NAME_KEY",
+    "apart",
     "as_nullable",
     "check_column_names",
     "column_id",
@@ -233,3 +235,12 @@ def check_column_names(schema: StructType, *, mapped: bool = False) -> None:
                 f"the column name {shown!r} holds {found[0]!r}, which needs column mapping; "
                 "rename the column, or set the property delta.columnMapping.mode to 'name'"
             )
+
+
+def apart(names: Sequence[str]) -> list[str]:
+    """The names, of which those that were there before have a number behind them."""
+    times, found = Counter[str](), []
+    for name in names:
+        times[name.lower()] += 1
+        found.append(name if times[name.lower()] == 1 else f"{name} {times[name.lower()]}")
+    return found

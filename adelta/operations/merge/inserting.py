@@ -65,12 +65,15 @@ class ChosenRows:
 
 
 def rows_to_insert(plan: MergePlan, source: SourceRows, matched: NDArray[np.bool_]) -> ChosenRows:
-    """The rows that clauses insert, where `matched` are those that match.
+    """The rows that clauses insert: of those that match none, or of all, as the plan has it.
 
     Raises:
         InvalidExpressionError: a condition cannot be computed for a row.
     """
-    left = np.flatnonzero(~matched) if plan.not_matched else np.empty(0, np.int64)
+    if plan.inserts_all:
+        left = np.arange(source.num_rows)
+    else:
+        left = np.flatnonzero(~matched) if plan.not_matched else np.empty(0, np.int64)
 
     def rows(places: NDArray[np.int64]) -> pa.RecordBatch:
         return plan.sides.paired(None, source.take(left[places]))

@@ -33,6 +33,7 @@ _FILES = {
 """What Delta Spark calls it in a merge, and what a transaction calls what it has staged."""
 
 _ROWS = {"DELETE": "numTargetRowsDeleted", "UPDATE": "numTargetRowsUpdated"}
+_OF_WRITE = {"numDeletedRows": "numTargetRowsDeleted", "numCopiedRows": "numTargetRowsCopied"}
 _TIMES = ("executionTimeMs", "scanTimeMs", "rewriteTimeMs")
 
 
@@ -101,9 +102,16 @@ def report(
 ) -> dict[str, int]:
     """Have the commit say in Spark's names what it has staged, and what was counted.
 
-    Where the merge `stands_for` DELETE or UPDATE, the commit says it as for these.
+    Where the merge `stands_for` DELETE, UPDATE or WRITE, the commit says it as for these.
     """
     staged = tx.metrics
+    if stands_for == "WRITE":
+        said = {"numRemovedFiles": 0, "numRemovedBytes": 0, "numAddedChangeFiles": 0, **staged}
+        said |= {name: counted[known] for name, known in _OF_WRITE.items()}
+        found = {name: staged.get(known, 0) for name, known in _FILES.items()} | dict(counted)
+        staged.clear()
+        staged.update(said)
+        return found
     if stands_for != "MERGE":
         row_metrics.report(
             tx,

@@ -108,7 +108,7 @@ class Sides:
             resolved = self._resolved(node, tuple(may_name))
             return (bind_predicate if predicate else bind)(resolved, self.schema, zone=self.zone)
         except InvalidExpressionError as error:
-            raise InvalidExpressionError(f"{what}: {error}") from error
+            raise type(error)(f"{what}: {error}", reason=error.reason) from error
 
     def _alias(self, side: str) -> str:
         return self.target_alias if side == "target" else self.source_alias

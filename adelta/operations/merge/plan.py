@@ -39,7 +39,7 @@ from adelta.operations.nested_values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from adelta.kernel.table_configuration import TableConfiguration
@@ -61,6 +61,9 @@ class MergeRequest:
     Columns `beside` those that the source was given with say what was found of both sides, and are
     no part of ``*``. Where one of them, `stands_in`, is true, the source row stands for none: it
     is there for rows of the target that no source row matches.
+
+    With `replaces` all rows that match go and all rows of the source come, whether they match or
+    not: it is what the history says of that, as of a WRITE.
     """
 
     on: Node
@@ -72,6 +75,7 @@ class MergeRequest:
     now: datetime
     beside: frozenset[str] = frozenset()
     stands_in: str | None = None
+    replaces: Mapping[str, str] | None = None
 
     def given(self, source: t.StructType) -> t.StructType:
         """The columns that the source was given with."""
@@ -97,7 +101,8 @@ class MergePlan:
 
     Expressions are bound to the rows of `sides`. Two rows match where all `keys` are equal and
     `residual` is true. `vectors` is whether rows are taken out of files by deletion vectors, and
-    `tells` whether the table has a change data feed.
+    `tells` whether the table has a change data feed. With `inserts_all` source rows that match come
+    as well as those that do not.
     """
 
     configuration: TableConfiguration
@@ -110,6 +115,7 @@ class MergePlan:
     not_matched_by_source: tuple[BoundClause, ...]
     vectors: bool
     tells: bool
+    inserts_all: bool = False
 
     @cached_property
     def changes_rows(self) -> bool:
@@ -127,7 +133,7 @@ class MergePlan:
         by_keys = bool(self.keys) and self.residual is None
         if not by_keys or (self.matched and not self.deletes_all_matched):
             return None
-        if bool(self.not_matched) == self.changes_rows:
+        if bool(self.not_matched) == self.changes_rows and not self.inserts_all:
             return None
         return "target" if self.changes_rows else "source"
 
@@ -243,6 +249,7 @@ class _Planner:
             others,
             configuration.uses(DELETION_VECTORS),
             configuration.change_data_feed_enabled,
+            self._request.replaces is not None,
         )
         self._try_out(made)
         return made
@@ -284,6 +291,7 @@ class _Planner:
 
     def _insert(self, clause: Clause) -> Iterator[tuple[str, Node]]:
         if clause.values is None:
+            self._check_all_known()
             for field, value in self._all_columns(clause):
                 self._check_not_numbered(field.name)
                 yield field.name, value
@@ -336,6 +344,7 @@ class _Planner:
                 yield field, value
             elif not (
                 self._request.evolves
+                or self._request.replaces is not None
                 or field.name in self._identities
                 or field.name in self._generated
             ):
@@ -421,6 +430,18 @@ class _Planner:
                 f"column {name!r} is GENERATED ALWAYS AS IDENTITY: the table numbers its rows "
                 "itself; leave the column out",
                 reason="identity_values_given",
+            )
+
+    def _check_all_known(self) -> None:
+        """Refuse rows of a WRITE that have more columns than the target."""
+        if self._request.replaces is None:
+            return
+        unknown = [name for name in self._sides.source.names if self._target.field(name) is None]
+        if unknown:
+            raise SchemaMismatchError(
+                f"the rows have columns that the table does not have: {', '.join(unknown)}; it has "
+                f"{', '.join(self._target.names)}. Leave them out, or take them in by "
+                'schema_mode="merge"'
             )
 
     def _check_fits(self, field: t.StructField, value: Node, clause: Clause) -> None:

@@ -142,10 +142,15 @@ async def _committed(
 ) -> MergeMetrics:
     """What the merge did with the rows that were kept; with none, it is done already."""
     read_ms = watch.lap_ms()
-    found = options.found or FoundRows("MERGE", said_of(request.on, request.clauses))
+    if request.replaces is not None:
+        operation, parameters = "WRITE", request.replaces
+    elif options.found is not None:
+        operation, parameters = options.found.operation, options.found.parameters
+    else:
+        operation, parameters = "MERGE", said_of(request.on, request.clauses)
     transaction = TransactionRequest(
-        operation=found.operation,
-        parameters=found.parameters,
+        operation=operation,
+        parameters=parameters,
         user_metadata=options.user_metadata,
         isolation=options.isolation,
         data_files=options.data_files,
@@ -161,9 +166,7 @@ async def _committed(
         _check_kept(plan, kept.plan, table.uri)
         merge = _Merge(roots_of(table), tx, plan, kept, options)
         counted |= await merge.stage(watch)
-        done = report(
-            tx, counted | {"executionTimeMs": watch.total_ms()}, stands_for=found.operation
-        )
+        done = report(tx, counted | {"executionTimeMs": watch.total_ms()}, stands_for=operation)
     await auto_compact(table, tx)
     return measured(tx.version, done)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from adelta.sql.session import Session
     from adelta.sql.statements import Merge, MergeClause, TableName
 
-__all__ = ["merge_answer", "run_merge"]
+__all__ = ["merge_answer", "run_merge", "with_schema"]
 
 _DEFAULT = Column(("DEFAULT",))  # as the operation has it
 
@@ -73,7 +73,7 @@ async def _source(statement: Merge, session: Session) -> AsyncIterator[MergeSour
     source = statement.source
     if isinstance(source, Query):
         async with query_rows(source, session) as running, aclosing(running.batches()) as batches:
-            yield await _with_schema(running.schema, batches)
+            yield await with_schema(running.schema, batches)
         return
     meant = session.meant(source)
     if isinstance(meant, Table | str | os.PathLike):
@@ -85,7 +85,7 @@ async def _source(statement: Merge, session: Session) -> AsyncIterator[MergeSour
     yield meant
 
 
-async def _with_schema(
+async def with_schema(
     schema: pa.Schema, batches: AsyncGenerator[pa.RecordBatch, None]
 ) -> MergeSource:
     """The batches; where there are none, what has their schema."""

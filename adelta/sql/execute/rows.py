@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from adelta.write.batches import Data
 
 __all__ = [
+    "in_order",
     "overwrites_dynamically",
+    "renamed",
     "replaced_rows",
     "run_delete",
     "run_insert",
@@ -137,13 +139,14 @@ async def _source(
         return
     async with query_rows(source, session) as running:
         names = target_columns(statement, schema, running.schema.names)
-        async with aclosing(_renamed(running, names, fixed)) as rows:
+        async with aclosing(renamed(running, names, fixed)) as rows:
             yield rows, running.versions
 
 
-async def _renamed(
+async def renamed(
     running: RunningQuery, names: Sequence[str], fixed: dict[str, Any]
 ) -> AsyncGenerator[pa.RecordBatch, None]:
+    """The rows of a query under other names, with constants beside them."""
     async with aclosing(running.batches()) as batches:
         async for batch in batches:
             yield _with_constants(batch.rename_columns(list(names)), fixed)
@@ -174,21 +177,29 @@ def target_columns(statement: Insert, schema: StructType, have: Sequence[str]) -
     """
     if statement.by_name:
         return list(have)
-    fixed = {name.lower() for name, node in statement.partition if node is not None}
     if statement.columns is not None:
         wanted = list(statement.columns)
         if len({name.lower() for name in wanted}) < len(wanted):
             raise InvalidOptionError("a column is named twice in the list of columns")
-    else:
-        wanted = [name for name in schema.names if name.lower() not in fixed]
-        given = [
-            field.name
-            for field in schema
-            if field.name.lower() not in fixed
-            and not any(key in field.metadata for key in _COMPUTED)
-        ]
-        if len(have) == len(given) < len(wanted):
-            wanted = given  # what the table computes is left out
+        return _as_many(wanted, have)
+    return in_order(schema, have, [name for name, node in statement.partition if node is not None])
+
+
+def in_order(schema: StructType, have: Sequence[str], fixed: Sequence[str] = ()) -> list[str]:
+    """Which column of the table each column of rows is for by its place, but for those `fixed`.
+
+    Raises:
+        SchemaMismatchError: there are more or fewer values than columns.
+    """
+    known = {name.lower() for name in fixed}
+    wanted = [field for field in schema if field.name.lower() not in known]
+    given = [each for each in wanted if not any(key in each.metadata for key in _COMPUTED)]
+    if len(have) == len(given) < len(wanted):
+        wanted = given  # what the table computes is left out
+    return _as_many([field.name for field in wanted], have)
+
+
+def _as_many(wanted: list[str], have: Sequence[str]) -> list[str]:
     if len(wanted) != len(have):
         raise SchemaMismatchError(
             f"{len(have)} columns of rows are to go into {len(wanted)} columns of the table "

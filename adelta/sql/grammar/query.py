@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.lexer import Token
     from adelta.sql.grammar.reader import Reader
 
-__all__ = ["begins_query", "read_query"]
+__all__ = ["BEGINNINGS", "begins_query", "read_query"]
 
-_BEGINNINGS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+BEGINNINGS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+"""The words that queries begin with."""
+
 # Functions in whose parentheses FROM stands between arguments.
 _WITH_FROM = ("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY", "POSITION")
 _SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
@@ -38,7 +40,7 @@ def begins_query(reader: Reader) -> bool:
     place = 0
     while reader.ahead(place).operator == "(":
         place += 1
-    return reader.ahead(place).upper in _BEGINNINGS
+    return reader.ahead(place).upper in BEGINNINGS
 
 
 def read_query(reader: Reader) -> Query:
@@ -167,8 +169,8 @@ class _References:
         stands_alone = self._before is not None and self._before.upper == "TABLE"
         if token.kind not in ("word", "quoted", "string", "raw"):
             return False
-        if token.upper in (*_BEGINNINGS, "UNNEST", "GENERATE_SERIES"):
-            frame.in_tables = token.upper not in _BEGINNINGS and frame.in_tables
+        if token.upper in (*BEGINNINGS, "UNNEST", "GENERATE_SERIES"):
+            frame.in_tables = token.upper not in BEGINNINGS and frame.in_tables
             return False
         name = reader.table()
         if reader.follows("("):  # a function that gives a table

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from adelta.errors import InvalidExpressionError, InvalidOptionError, InvalidStatementError
-from adelta.kernel.expressions.lexer import tokenize, unescape
+from adelta.kernel.expressions.lexer import Token, tokenize, unescape
 from adelta.kernel.expressions.nodes import TRUE
 from adelta.kernel.expressions.parse import parse_part
 from adelta.kernel.schema.type_text import parse_type
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import TypeVar
 
-    from adelta.kernel.expressions.lexer import Token
     from adelta.kernel.schema.types import DataType
     from adelta.sql.statements import Path
 
@@ -325,15 +324,21 @@ class Reader:
         if self.token is begin or depth:
             self.fail("expected an expression", begin)
 
-    def node(self) -> Expression:
-        """An expression, and its text."""
-        begin = self._next
+    def node(self, end: int | None = None) -> Expression:
+        """An expression, and its text; with `end` it ends there, before the token of that number.
+
+        Raises:
+            InvalidStatementError: it ends before.
+        """
+        begin, tokens = self._next, self._tokens
+        if end is not None:
+            tokens = [*tokens[:end], Token("end", "", tokens[end].at)]
         if self._unread:
             self._skip_expression()
             return Expression(TRUE, self.slice(begin))
-        node, self._next = parse_part(
-            self.text, self._tokens, begin, zone=self._zone, now=self._now
-        )
+        node, self._next = parse_part(self.text, tokens, begin, zone=self._zone, now=self._now)
+        if end is not None and self._next < end:
+            self.fail("expected the end of the expression")
         return Expression(node, self.slice(begin))
 
     def as_of(self) -> AsOf | None:

@@ -1,4 +1,4 @@
-"""INSERT, DELETE, UPDATE, TRUNCATE and MERGE."""
+"""INSERT, also in the place of what matches, DELETE, UPDATE, TRUNCATE and MERGE."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidExpressionError
-from adelta.sql.grammar.query import begins_query, read_query
+from adelta.sql.grammar.query import BEGINNINGS, begins_query, read_query
 from adelta.sql.statements import (
     Assignment,
     Delete,
     Insert,
+    InsertReplacing,
     Merge,
     MergeClause,
     TruncateTable,
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["read_delete", "read_insert", "read_merge", "read_truncate", "read_update"]
 
 _ENDS_OF_VALUES = (",", ";", ")", "")
+_BEFORE_SUBQUERIES = ("ALL", "AND", "ANY", "EXISTS", "IN", "NOT", "OR", "SOME")
 
 
-def read_insert(reader: Reader) -> Insert:
+def read_insert(reader: Reader) -> Insert | InsertReplacing:
     """``INSERT [WITH SCHEMA EVOLUTION] INTO | OVERWRITE …``."""
     reader.expect("INSERT")
     evolves = reader.accept("WITH", "SCHEMA", "EVOLUTION")
@@ -37,16 +39,9 @@ def read_insert(reader: Reader) -> Insert:
         reader.expect("INTO")
     reader.accept("TABLE")
     table = reader.table()
+    if not overwrite and (replacing := _replacing(reader, table, evolves=evolves)) is not None:
+        return replacing
     partition = _partition(reader) if reader.accept("PARTITION") else ()
-    if not overwrite and reader.accept("REPLACE", "WHERE"):
-        condition = reader.node()
-        return Insert(
-            table,
-            _source(reader),
-            overwrite=True,
-            replace_where=condition,
-            evolves_schema=evolves,
-        )
     by_name, columns = reader.accept("BY", "NAME"), None
     if not by_name and reader.follows("(") and not begins_query(reader):
         columns = reader.listed(reader.name)
@@ -59,6 +54,80 @@ def read_insert(reader: Reader) -> Insert:
         partition=partition,
         evolves_schema=evolves,
     )
+
+
+def _replacing(
+    reader: Reader, table: TableName, *, evolves: bool
+) -> Insert | InsertReplacing | None:
+    """``[[AS] alias] [BY NAME] REPLACE WHERE | USING | ON …``, if it is next."""
+    begin = reader.at
+    alias = reader.alias("REPLACE", "BY", "PARTITION")
+    by_name = reader.accept("BY", "NAME")
+    if alias is None and reader.accept("REPLACE", "WHERE"):
+        condition = reader.node(_end_of_condition(reader))
+        return Insert(
+            table,
+            _source(reader),
+            overwrite=True,
+            by_name=by_name,
+            replace_where=condition,
+            evolves_schema=evolves,
+        )
+    if reader.accept("REPLACE", "USING"):
+        using = reader.listed(reader.name)
+        return InsertReplacing(
+            table, _source(reader), using=using, by_name=by_name, evolves_schema=evolves
+        )
+    if reader.accept("REPLACE", "ON"):
+        condition = reader.node(_end_of_condition(reader))
+        source, source_alias = _aliased_source(reader)
+        return InsertReplacing(
+            table,
+            source,
+            on=condition,
+            by_name=by_name,
+            target_alias=alias,
+            source_alias=source_alias,
+            evolves_schema=evolves,
+        )
+    reader.back(begin)
+    return None
+
+
+def _end_of_condition(reader: Reader) -> int | None:
+    """The token at which a query begins behind a condition; None where it shows by itself."""
+    depth, place = 0, 1
+    while (token := reader.ahead(place)).kind != "end":
+        if not depth and token.operator == "(" and _begins_source(reader, place):
+            return reader.at + place
+        if not depth and token.upper in BEGINNINGS and reader.ahead(place - 1).upper != "DISTINCT":
+            return None
+        depth += {"(": 1, ")": -1}.get(token.operator, 0)
+        place += 1
+    return None
+
+
+def _begins_source(reader: Reader, place: int) -> bool:
+    """Whether a parenthesis opens a query that is no part of what is before it."""
+    before = reader.ahead(place - 1)
+    if before.upper in _BEFORE_SUBQUERIES or before.operator not in ("", ")", "]"):
+        return False
+    while reader.ahead(place).operator == "(":
+        place += 1
+    return reader.ahead(place).upper in BEGINNINGS
+
+
+def _aliased_source(reader: Reader) -> tuple[Values | Query, str | None]:
+    """A query, or one in parentheses with an alias behind."""
+    begin = reader.at
+    if reader.accept("("):
+        source = _source(reader)
+        if reader.accept(")"):
+            alias = reader.alias()
+            if alias is not None and reader.token.upper in ("", ";"):
+                return source, alias
+        reader.back(begin)
+    return _source(reader), None
 
 
 def _partition(reader: Reader) -> tuple[tuple[str, Node | None], ...]:
