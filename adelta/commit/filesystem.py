@@ -19,7 +19,7 @@ import orjson
 
 from adelta._clock import monotonic
 from adelta._concurrency import together
-from adelta.commit.check_then_put import is_there
+from adelta.commit.check_then_put import is_shown
 from adelta.commit.coordinator import (
     LOOK_HOLDS,
     CommitOutcome,
@@ -100,14 +100,14 @@ class FilesystemCoordinator:
         path, behind = commit_path(version), commit_path(version + 1)
         stands = StorageError(f"another commit stands behind {self._store.uri}/{path}")
         try:
-            if await is_there(self._store, behind):
+            if await is_shown(self._store, behind):
                 return Unknown(version, stands)
             if not is_by(await self._store.get(path), transaction_id):
                 found = StorageError(f"{self._store.uri}/{path} does not hold what was put there")
                 return Unknown(version, found)
             await self._store.delete([path])
             await anyio.sleep(LOOK_HOLDS)
-            if await is_there(self._store, behind):
+            if await is_shown(self._store, behind):
                 await self._create(path, data)
                 return Unknown(version, stands)
         except Exception as error:

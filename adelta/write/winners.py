@@ -8,7 +8,10 @@ which version is the latest, they are the commits up to that one.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
+
+import anyio
 
 from adelta._concurrency import map_concurrent, together
 from adelta.commit.choose import owned_of
@@ -17,10 +20,11 @@ from adelta.errors import (
     InvalidTableError,
     MissingCommitError,
     ObjectNotFoundError,
+    StorageError,
 )
-from adelta.kernel.log_path import LogFileKind
+from adelta.kernel.log_path import LogFileKind, commit_path
 from adelta.log.commit_reader import decode_held, read_commit, read_commits
-from adelta.log.listing import list_log
+from adelta.log.listing import list_commits, list_log
 from adelta.log.ownership import FollowsOwner
 from adelta.log.refresh import is_in_log
 
@@ -29,12 +33,14 @@ if TYPE_CHECKING:
 
     from adelta.kernel.commit import Commit
     from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["Winners", "read_winners"]
 
 _AHEAD = 4  # commits that are read at once, whether they are there or not
 _AT_ONCE = 16
 _TOGETHER = 256  # commits after which it is seen whether there are more
+_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.0)  # seconds after the looks at one that is shown and denied
 
 
 class Winners(NamedTuple):
@@ -100,6 +106,8 @@ async def _following(state: LogState, lost: int) -> AsyncIterator[Commit]:
 
     async def read(version: int) -> Commit | InvalidTableError | None:
         try:
+            if version == first:  # it has been met
+                return await _read_shown(store, version)
             return await read_commit(store, version)
         except ObjectNotFoundError:
             return None
@@ -131,3 +139,23 @@ async def _following(state: LogState, lost: int) -> AsyncIterator[Commit]:
             "based, have been cleaned up, so nobody can tell whether they conflict with it; read "
             "the table again and repeat the work"
         ) from error
+
+
+async def _read_shown(store: ObjectStore, version: int) -> Commit:
+    """The commit of a version; it is read again where the store shows it, and denies it.
+
+    Raises:
+        ObjectNotFoundError: it is not there.
+        InvalidTableError: it is damaged.
+        StorageError: the store shows it, and says several times that it is not there.
+    """
+    for pause in _PAUSES:
+        with suppress(ObjectNotFoundError):
+            return await read_commit(store, version)
+        if not any(file.version == version for file in await list_commits(store, version, version)):
+            raise ObjectNotFoundError(f"{store.uri}/{commit_path(version)}")
+        await anyio.sleep(pause)
+    raise StorageError(
+        f"{store.uri}: the store shows the commit of version {version}, and answers {len(_PAUSES)} "
+        "times that it is not there; look at the store"
+    )

@@ -1,17 +1,27 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 import adelta.errors
 from adelta._concurrency import map_concurrent
+from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinator import Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import CommitOutcomeUnknownError, PermissionDeniedError, StorageError
 from adelta.kernel.log_path import commit_path
 from adelta.storage.memory import MemoryStore
-from tests.support.stores import CountingStore, FailingStore, Fault, Request, WrappedStore
+from tests.support.stores import (
+    CountingStore,
+    DenyingStore,
+    FailingStore,
+    Fault,
+    OverlookingStore,
+    Request,
+    WrappedStore,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -212,3 +222,30 @@ async def test_whatever_fails_once_a_put_was_sent_off_never_says_that_it_was_not
 async def test_a_lost_answer_that_cannot_be_looked_into_is_unknown() -> None:
     store = FailingStore(MemoryStore(), {0: Fault(after=True), 1: Fault()})
     assert isinstance(await FilesystemCoordinator(store).commit(0, body("a"), "a"), Unknown)
+
+
+async def test_without_conditional_puts_a_commit_that_the_store_denies_is_not_replaced() -> None:
+    inner = MemoryStore()
+    await inner.put(commit_path(3), body("a"))
+    overlooking = OverlookingStore(inner)
+    overlooking.always = {3}
+    for store in (DenyingStore(inner, commit_path(3)), overlooking):
+        coordinator = FilesystemCoordinator(store, partial(check_then_put, store))
+        assert await coordinator.commit(3, body("b"), "b") == Lost(3)
+        assert await inner.get(commit_path(3)) == body("a")
+
+
+async def test_nor_where_the_store_refuses_to_say_whether_it_is_there() -> None:
+    inner = MemoryStore()
+    await inner.put(commit_path(3), body("a"))
+
+    class Refusing(WrappedStore):
+        async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+            if request.kind in ("head", "list"):
+                raise PermissionDeniedError(f"{request.kind} is not allowed")
+            return await run()
+
+    store = Refusing(inner)
+    with pytest.raises(PermissionDeniedError, match="is not allowed"):
+        await FilesystemCoordinator(store, partial(check_then_put, store)).commit(3, body("b"), "b")
+    assert await inner.get(commit_path(3)) == body("a")

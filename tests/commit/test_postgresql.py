@@ -72,7 +72,7 @@ async def test_a_free_version_is_claimed_and_a_taken_one_is_left_as_it_is(
     counting = CountingStore(store)
     coordinator = PostgresCoordinator(counting, postgres_server.address)
     outcome = await coordinator.commit(3, body("a"), "a")
-    assert [request.kind for request in counting.requests] == ["head", "put"]
+    assert [request.kind for request in counting.requests] == ["head", "list", "put"]
     assert isinstance(outcome, Committed)
     assert outcome.timestamp_ms == (await store.head(commit_path(3))).last_modified_ms
     assert await coordinator.commit(3, body("b"), "b") == Lost(3)

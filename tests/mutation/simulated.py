@@ -47,7 +47,7 @@ class _Change:
 
 _GUARDS = {  # of modules in which the others are not about races: parts of what a mutant says
     _CHECKER: (),
-    "adelta/commit/check_then_put.py": ("is_there(store, path)",),
+    "adelta/commit/check_then_put.py": ("is_shown(store, path)",),
     "adelta/write/winners.py": ("found is None and at == 0", "never: if found is None"),
     "adelta/write/recent_commits.py": ("missing > 0",),
     _LOOP: ("not winners.follow_base", "len(group) > 1 and own"),
@@ -134,7 +134,7 @@ _OF_CHECKER = {
 }
 NOT_FOUND = {
     **{f"{_CHECKER}: {what}": why for what, why in _OF_CHECKER.items()},
-    "adelta/commit/check_then_put.py: never: if await is_there(store, path)": (
+    "adelta/commit/check_then_put.py: never: if await is_shown(store, path)": (
         "behind an entry in DynamoDB it puts the same bytes again"
     ),
     f"{_DYNAMO}: never: if taken": "the entry of a version that is taken stays during a run",

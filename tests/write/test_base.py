@@ -325,6 +325,32 @@ async def test_whoever_has_lost_a_race_is_not_refused_because_its_base_is_denied
     assert not store.left
 
 
+@pytest.mark.parametrize("times", [1, 4])
+@pytest.mark.parametrize("winner", [3, 4])
+async def test_nor_because_a_winner_is_denied(winner: int, times: int) -> None:
+    inner = space()
+    store = DenyingStore(inner)
+    table = Table(inner.uri, store=store)
+    for number in range(3):
+        await write_table(table, rows(number))
+    await appended(inner, 3, 4)
+    store.denied, store.left = commit_path(winner), times
+    assert (await write_table(table, rows(5))).version == 5
+    assert not store.left
+
+
+async def test_where_a_winner_is_always_denied_that_is_said() -> None:
+    inner = space()
+    store = DenyingStore(inner)
+    table = Table(inner.uri, store=store)
+    await write_table(table, rows(0))
+    await appended(inner, 1)
+    store.denied = commit_path(1)
+    with pytest.raises(CommitOutcomeUnknownError, match="shows the commit of version 1"):
+        await write_table(table, rows(2))
+    assert await versions(inner) == [0, 1]
+
+
 async def test_where_the_base_is_listed_and_always_denied_the_outcome_is_unknown() -> None:
     inner = space()
     store = DenyingStore(inner)
@@ -351,10 +377,11 @@ async def test_a_commit_that_cannot_be_told_to_be_ours_is_not_taken_back() -> No
     assert sorted(found.column("id").to_pylist()) == [0, 1, 2, 3]
 
 
-async def test_a_commit_on_which_another_stands_is_not_taken_back() -> None:
+@pytest.mark.parametrize("denied", [0, 1, 99])
+async def test_a_commit_on_which_another_stands_is_not_taken_back(denied: int) -> None:
     """A gap would be worse: the outcome is unknown, and the rows stay."""
     store = space()
-    on_put = OnPut(store)
+    on_put = OnPut(DenyingStore(store, commit_path(4), denied))
     table = Table(store.uri, store=on_put)
     for number in range(3):
         await write_table(table, rows(number))

@@ -19,7 +19,6 @@ from adelta.errors import (
     InvalidPropertyError,
     InvalidUseError,
     InvariantViolationError,
-    ObjectNotFoundError,
     PermissionDeniedError,
     UnsupportedFeatureError,
 )
@@ -240,7 +239,7 @@ class CleanedUp(Racing):
 
     async def request(self, request: Request, run):  # type: ignore[no-untyped-def]
         if request.kind == "get" and request.path == commit_path(1):
-            raise ObjectNotFoundError(request.path)
+            await self.inner.delete([commit_path(1)])
         return await super().request(request, run)
 
 
