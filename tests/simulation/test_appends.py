@@ -6,6 +6,7 @@ import pytest
 
 from adelta.kernel.transaction import conflict_checker
 from adelta.kernel.transaction.isolation import IsolationLevel
+from adelta.write.transaction_life import TransactionLife
 from tests.simulation.appends import Sessions
 from tests.support.depth import cases
 
@@ -26,6 +27,16 @@ def test_write_serializable_overlooks_blind_appends_and_serializable_does_not() 
         assert sessions.wrong(history) == []
         sessions.level = "Serializable"
         assert sessions.wrong(history), "what is overlooked is not told from what is serial"
+
+
+def test_a_blind_append_that_was_acknowledged_before_is_not_overlooked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where who reads does not look at the log that is found, at this level too."""
+    monkeypatch.setattr(TransactionLife, "has_looked", True)
+    sessions = Sessions(3)
+    assert sessions.level == "WriteSerializable"
+    assert any("G2" in each for each in sessions.wrong(sessions.history()))
 
 
 @pytest.mark.parametrize("rule", ["rows that others add", "rows that others remove"])

@@ -350,7 +350,10 @@ def _did_nothing(each: Mapping[str, Any]) -> bool:
 
 
 def overlooks_a_blind_append(edge: Edge) -> bool:
-    """Whether somebody overlooked a blind append that came first: what WriteSerializable allows."""
+    """Whether somebody overlooked a blind append that came first: what WriteSerializable allows.
+
+    Not one that had been acknowledged when the other began: that has to be read.
+    """
     first, then = edge.first, edge.then
     return (
         edge.why == "rw"
@@ -359,6 +362,7 @@ def overlooks_a_blind_append(edge: Edge) -> bool:
         and first.version is not None
         and then.version is not None
         and then.version < first.version
+        and first.begun < then.ended
     )
 
 
