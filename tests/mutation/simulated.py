@@ -99,6 +99,10 @@ _CHANGES = [
 ]
 _SPARES_WORK = "it only spares work: without it the same is found, or more is refused"
 _OTHER_RULE = "another rule refuses what this one would: one of them suffices for these operations"
+_LOWER_NUMBER = (
+    "a number that is not later than another's is skipped before; one that is later than another's "
+    "stands behind it in the log, as it ought to"
+)
 _NO_DOMAINS = "no operation of the workload sets metadata of a domain that users have"
 _WHOLE_TABLE = (
     "no operation of the workload reads the whole table but those that read the whole log"
@@ -108,10 +112,12 @@ _TOLD_BEFORE = (
     "has repeated a put: the loop looks again for those that do not say so"
 )
 _OF_CHECKER = {
-    "never: if winner.info.txn_id == staged.transaction_id": "the loop looks for its own first",
-    "never: if already_applied(staged.set_transactions, recorded)": _OTHER_RULE,
-    "without: _check_applications(staged, winner)": _OTHER_RULE,
-    "never: if txn.app_id in mine": _OTHER_RULE,
+    "never: if winner.info.txn_id == staged.transaction_id": _TOLD_BEFORE,
+    "never: if already_applied(staged.set_transactions, recorded)": (
+        "the rule of applications refuses what would have been skipped"
+    ),
+    "without: _check_applications(staged, winner)": _LOWER_NUMBER,
+    "never: if txn.app_id in mine": _LOWER_NUMBER,
     "without: _check_domains(staged, read, winner)": _NO_DOMAINS,
     "never: if both": _NO_DOMAINS,
     "without: _check_placed(staged, winner, root)": _OTHER_RULE,
@@ -154,7 +160,8 @@ NOT_FOUND = {
         "nobody drops the table and makes another one during a run"
     ),
     "adelta/write/winners.py: never: if found is None and at == first": (
-        "whose the commit is nobody can tell then either, and the outcome is said to be unknown"
+        "it is met where winners have been cleaned up: whose the commit is nobody can tell then "
+        "either, and the outcome is said to be unknown; or the base is gone, and nothing is put"
     ),
     f"{_OWNER}: never: if ours": (
         "as before: a commit that is kept and taken for another's is found among the winners"

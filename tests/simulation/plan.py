@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from tests.support.workload import ALL_KINDS
+from tests.support.workload import ALL_KINDS, PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,15 +33,17 @@ _FEW_FAULTS = 10
 class Plan:
     """One run. Two runs of equal plans are the same, step by step.
 
-    `faults` is how likely each fault of a request is, in thousandths; `crashes` how many processes
-    die; `keepers` what looks after the table meanwhile; `tailers` how many follow its log;
+    `faults` is how likely each fault of a request is, and `slow` that it takes twenty times as
+    long, in thousandths; `crashes` how many processes die; `keepers` what looks after the table
+    meanwhile; `tailers` how many follow its log;
     `excludes` is what keeps writers from overwriting each other: the store, entries in DynamoDB on
     a store without conditional puts, a catalog that manages the table, or adelta's own commit
     owner, two instances of which die and come back. By the keeper "ownership" that takes the table
     and gives it back, to the store or to entries in DynamoDB (owner-dynamodb). `overwriting` takes
     the conditional puts away, so that the checker has something to find. With `vector_files` all
     deletion vectors are in files, as large ones are. Each writer's process has so many `tasks`,
-    which share a table, and read it after an operation in `reads` of 100 cases.
+    which share a table, and read it after an operation in `reads` of 100 cases. So many of the
+    `partitions` are used.
 
     The table has `settings` from the beginning. A page of a listing has at most `page` objects, and
     leaves out some new ones for at most `lag` seconds: then nobody may read what is wrong, but what
@@ -67,6 +69,8 @@ class Plan:
     settings: tuple[str, ...] = ()
     page: int = _PAGE
     lag: float = 0.0
+    partitions: int = len(PARTITIONS)
+    slow: int = 20
 
     @classmethod
     def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:

@@ -45,7 +45,7 @@ from tests.simulation.world import World
 from tests.support.catalogs import MANAGED
 from tests.support.created import create_in
 from tests.support.linearizability import History, checked, cold_state, read_digest
-from tests.support.workload import SCHEMA, Worker
+from tests.support.workload import PARTITIONS, SCHEMA, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -104,7 +104,8 @@ class _Run:
         self.bucket = Bucket(self.world, conditional=conditional, page_size=plan.page)
         self.archive = Bucket(self.world)
         self.bucket.on_change = self._keep
-        self.weather = Weather(**dict.fromkeys(_FAULTS, plan.faults / 1000))
+        faults = dict.fromkeys(_FAULTS, plan.faults / 1000)
+        self.weather = Weather(slow=plan.slow / 1000, **faults)
         self.said: list[dict[str, Any]] = []
         self.unexpected: list[str] = []
         self.generation = 0
@@ -263,6 +264,7 @@ class _Run:
             process, table = self.process("writer")
             worker = Worker(
                 *(table, process.name, self.generation, left, self._said, self.plan.kinds),
+                partitions=PARTITIONS[: self.plan.partitions],
                 reads=self.plan.reads / 100,
             )
             works = [worker.work(tell=_silent) for _ in range(self.plan.tasks)]

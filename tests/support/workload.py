@@ -54,6 +54,7 @@ __all__ = [
     "ALL_KINDS",
     "FEATURES",
     "NOTE",
+    "PARTITIONS",
     "SCHEMA",
     "SUPPORTED",
     "TOGETHER",
@@ -113,14 +114,19 @@ class Operation:
 
     @classmethod
     def drawn(
-        cls, random_: random.Random, name: str, number: int, kinds: Sequence[str] = _KINDS
+        cls,
+        random_: random.Random,
+        name: str,
+        number: int,
+        kinds: Sequence[str] = _KINDS,
+        partitions: Sequence[str] = PARTITIONS,
     ) -> Operation:
         """A random one; its ids follow `number`."""
         kind = random_.choice(kinds)
         ids = [number + n for n in range(random_.randint(1, 4))]
         if kind == "merge":
             ids += [each - 10 * random_.randint(1, 3) for each in ids]
-        p = "n" if kind == "overwrite" and random_.random() < 0.2 else random_.choice(PARTITIONS)
+        p = "n" if kind == "overwrite" and random_.random() < 0.2 else random_.choice(partitions)
         return cls(name, kind, p, random_.randrange(4), ids, random_.random() < 0.5)
 
     def text(self) -> str:
@@ -364,6 +370,7 @@ class Worker:
         say: Callable[[dict[str, Any]], None],
         kinds: Sequence[str] = _KINDS,
         *,
+        partitions: Sequence[str] = PARTITIONS,
         upkeep: bool = False,
         pause: float = 0.0,
         reads: float = 0.2,
@@ -374,6 +381,7 @@ class Worker:
         self.number = seed * 1_000_000
         self.left = commits
         self.kinds = kinds
+        self.partitions = partitions
         self.upkeep = upkeep
         self.pause = pause
         self.reads = reads
@@ -388,7 +396,7 @@ class Worker:
         while self.left > 0:
             self.number += 10
             name = f"{self.name}-{self.number}"
-            operation = Operation.drawn(self.random, name, self.number, self.kinds)
+            operation = Operation.drawn(self.random, name, self.number, self.kinds, self.partitions)
             self._say({"begins": operation.name})
             begun, version, why = monotonic(), None, {}
             try:
