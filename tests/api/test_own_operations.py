@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from adelta.log.commit_reader import read_commit
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.builders import TableBuilder
+from tests.support.races import OvertakenStore
 
 if TYPE_CHECKING:
     from adelta.transaction import Transaction
@@ -100,6 +102,19 @@ async def test_rows_that_were_read_moved_and_then_deleted_are_a_conflict() -> No
         with pytest.raises(ConcurrentDeleteReadError) as caught:
             await end(tx)
         assert caught.value.winning_version == 5
+
+
+async def test_so_they_are_where_each_lets_an_attempt_of_its_own_lose() -> None:
+    """What was read is looked for where the winner before has moved it."""
+    other, _ = await two_handles()
+    moved = OvertakenStore(other.store, partial(remove, other, "p = 'x'", compacted=True))
+    taken = OvertakenStore(moved, partial(remove, other, "p = 'x'"), before=2)
+    tx = await begun(Table(other.uri, store=taken))
+    assert len(await tx.read("p = 'x'")) == 2
+    await tx.append(rows(3, p="sum"))
+    with pytest.raises(ConcurrentDeleteReadError) as caught:
+        await end(tx)
+    assert caught.value.winning_version == 5
 
 
 async def test_files_that_were_moved_cannot_be_removed_by_who_prepared_for_the_old_ones() -> None:
