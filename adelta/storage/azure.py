@@ -13,6 +13,7 @@ import base64
 import re
 import secrets
 import xml.etree.ElementTree as ET
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -162,8 +163,18 @@ class AzureStore(HttpObjectStore):
     async def _delete_one(self, key: str) -> None:
         request = ObjectRequest("DELETE", key)
         outcome = await self._client.try_send(request)
+        if not isinstance(outcome, Answer) and outcome.code == "PendingCopyOperation":
+            await self._end_copy(key)
+            outcome = await self._client.try_send(request)
         if not isinstance(outcome, Answer) and outcome.kind is not Kind.NOT_FOUND:
             raise self._client.error(request, outcome)
+
+    async def _end_copy(self, key: str) -> None:
+        """Have Azure leave off copying to this blob, if it still is."""
+        found = await self._client.send(ObjectRequest("HEAD", key))
+        query = encode_query({"comp": "copy", "copyid": found.headers.get("x-ms-copy-id", "")})
+        headers = {"x-ms-copy-action": "abort"}
+        await self._client.try_send(ObjectRequest("PUT", key, query, headers, kind="delete"))
 
     async def copy_from(self, path: str, source: ObjectStore, there: str) -> ObjectMeta | None:
         """Have Azure copy a blob of a store with the same options; None where it does not.
@@ -187,19 +198,28 @@ class AzureStore(HttpObjectStore):
             if outcome.kind in _NOT_COPIED:
                 return None  # it has changed, or may be read only; who asks then says why
             raise self._client.error(request, outcome)
-        state = outcome.headers.get("x-ms-copy-status", "")
+        try:
+            outcome = await self._copied(key, outcome, f"{theirs._uri}/{there}")
+        except BaseException:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(30), suppress(StorageError):
+                await self._delete_one(key)  # it is there from the beginning of the copy on
+            raise
+        return self._made(path, found.size, outcome)
+
+    async def _copied(self, key: str, begun: Answer, source: str) -> Answer:
+        """The answer that says that the copy to `key` is made. Raises: StorageError."""
+        outcome, state = begun, begun.headers.get("x-ms-copy-status", "")
         for pause in _pauses():
             if state != "pending":
                 break
             await anyio.sleep(pause)
-            request = ObjectRequest("HEAD", key)
-            outcome = await self._client.send(request)
+            outcome = await self._client.send(ObjectRequest("HEAD", key))
             state = outcome.headers.get("x-ms-copy-status", "")
         if state != "success":
             raise StorageError(
-                f"{self._uri}/{path}: Azure's copy of {theirs._uri}/{there} ended as {state!r:.100}"
+                f"{self._client.name}/{key}: Azure's copy of {source} ended as {state!r:.100}"
             )
-        return self._made(path, found.size, outcome)
+        return outcome
 
     # ------------------------------------------------------------------------------------- list
 

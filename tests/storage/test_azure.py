@@ -156,6 +156,8 @@ async def test_a_copy_that_goes_on_is_waited_for(ends: str) -> None:
         if head.startswith("HEAD /acct/lake/t/x"):
             dated = "date: Wed, 01 Jan 2020 00:00:00 GMT\r\ncontent-length: 1\r\n"
             return iter([f"HTTP/1.1 200 OK\r\n{TAGGED}{dated}\r\n".encode()])
+        if head.startswith("DELETE /acct/lake/t/y"):
+            return told("", "202 Accepted")
         state = states.pop(0)
         return told("", "202 Accepted", headers=f'etag: "2"\r\nx-ms-copy-status: {state}\r\n')
 
@@ -173,6 +175,49 @@ async def test_a_copy_that_goes_on_is_waited_for(ends: str) -> None:
             with pytest.raises(StorageError, match="ended as 'failed'"):
                 await store.copy_from("y", store, "x")
         assert states == []
+        await store.aclose()
+
+
+async def test_a_copy_that_is_cancelled_is_ended_and_leaves_no_blob() -> None:
+    asked: list[str] = []
+    pending, looked = True, asyncio.Event()
+
+    def answer(_: int, head: str) -> Iterator[bytes]:
+        nonlocal pending
+        method, target, _ = head.split(" ", 2)
+        if method == "HEAD" and target.startswith("/acct/lake/t/x"):
+            dated = "date: Wed, 01 Jan 2020 00:00:00 GMT\r\ncontent-length: 1\r\n"
+            return iter([f"HTTP/1.1 200 OK\r\n{TAGGED}{dated}\r\n".encode()])
+        asked.append(f"{method} {target.partition('?sig')[0].partition('&sig')[0]}")
+        if "comp=copy" in target:
+            assert "x-ms-copy-action: abort" in head.lower()
+            pending = False
+            return told("", "204 No Content")
+        if method == "DELETE" and pending:
+            code = "x-ms-error-code: PendingCopyOperation\r\n"
+            return told("", "409 There is currently a pending copy operation.", headers=code)
+        if method == "DELETE":
+            return told("", "202 Accepted")
+        if method == "HEAD":
+            looked.set()
+        said = 'etag: "2"\r\nx-ms-copy-status: pending\r\nx-ms-copy-id: 1f-2\r\n'
+        return told("", "202 Accepted", headers=said)
+
+    async with Server(answer) as server:
+        options = {
+            "account_name": "acct", "endpoint": f"{server.endpoint}/acct", "allow_http": "1",
+            "sas_token": "sig=s", "max_retries": "0",
+        }  # fmt: skip
+        store = AzureStore.from_options("lake", "t", options)
+        copying = asyncio.create_task(store.copy_from("y", store, "x"))
+        await looked.wait()
+        asked.clear()
+        copying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await copying
+        blob = "/acct/lake/t/y"
+        end = [each for each in asked if each != f"HEAD {blob}"]
+        assert end == [f"DELETE {blob}", f"PUT {blob}?comp=copy&copyid=1f-2", f"DELETE {blob}"]
         await store.aclose()
 
 
