@@ -108,9 +108,9 @@ class UnitSlices:
         found = pc.indices_nonzero(mask)
         if not len(found):
             return range(0)
-        ends = found.take(array_of([0, len(found) - 1], pa.int64()))
+        ends = pc.take(found, array_of([0, len(found) - 1], pa.int64()))
         if left is not None:
-            ends = pc.indices_nonzero(left).take(ends)
+            ends = pc.take(pc.indices_nonzero(left), ends)
         first, last = ends.to_pylist()
         return range(first, last + 1)
 

@@ -10,6 +10,7 @@ import pickle
 import re
 import subprocess
 import sys
+from datetime import datetime
 from importlib import import_module
 from importlib.metadata import version
 from itertools import count
@@ -248,6 +249,33 @@ def test_a_table_is_opened_and_its_files_are_found_without_all_compute_functions
     assert not loaded & {"pyarrow.compute", "pyarrow.parquet", "pyarrow.fs"}
     listed = "assert snapshot.files().num_rows == 2"
     assert "pyarrow.compute" not in modules_after(opened + listed)
+
+
+def test_rows_are_looked_up_without_all_compute_functions(tmp_path: Path) -> None:
+    """A process that looks rows up by a predicate would take half of its time to load them."""
+    for first in (0, 1000):
+        ids = range(first, first + 1000)
+        rows = {
+            "n": ids,
+            "x": pa.array([float(n) for n in ids]),
+            "text": [f"{n:04}" for n in ids],
+            "day": [datetime(2026, 1, 2 + first // 1000, 12)] * 1000,
+        }
+        adelta.sync.write_table(str(tmp_path), pa.table(rows))
+    counts = {
+        "n = 7": 1,
+        "n IN (7, 1500)": 2,
+        "x < 0.5": 1,
+        "text >= '1999' AND text < '2'": 1,
+        "day > '2026-01-03'": 1000,
+    }
+    program = (
+        f"import adelta.sync as a; snapshot = a.open_table({str(tmp_path)!r}).snapshot()\n"
+        f"    for where, count in {counts}.items():\n"
+        "        found = snapshot.scan(columns=['n'], where=where).to_arrow()\n"
+        "        assert found.num_rows == count, where"
+    )
+    assert "pyarrow.compute" not in modules_after(program)
 
 
 def test_compute_functions_do_what_those_of_arrow_do() -> None:

@@ -47,19 +47,19 @@ def widen(values: Values, statistic: Statistic) -> Values:
         farther = pc.max_element_wise if up else pc.min_element_wise
         return farther(values, floats, skip_nulls=False)
     if kind == t.DATE:
-        days = values.cast(pa.int32())
+        days = pc.cast(values, pa.int32())
         slack = pc.if_else(_is_before(days, _GREGORIAN), _whole(_JULIAN_DAYS), _whole(0))
-        return _shift(days, slack, up).cast(pa.int32()).cast(values.type)
+        return pc.cast(pc.cast(_shift(days, slack, up), pa.int32()), values.type)
     if kind not in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
         return values
-    micros = values.cast(pa.int64())
+    micros = pc.cast(values, pa.int64())
     julian = _is_before(micros, _GREGORIAN * _DAY)
     old = _is_before(micros, _OLD_OFFSETS)
     slack = pc.if_else(old, _whole(_MINUTE), _whole(0))
     slack = pc.if_else(julian, _whole(_JULIAN_DAYS * _DAY), slack)
     if up:
         slack = pc.add(slack, _whole(_MILLISECOND))
-    return _shift(micros, slack, up).cast(values.type)
+    return pc.cast(_shift(micros, slack, up), values.type)
 
 
 def _whole(number: int) -> Any:
@@ -75,7 +75,7 @@ def _shift(values: Values, slack: Values, up: bool) -> Values:
     low, high = 1 - (1 << 63), (1 << 63) - 1  # zero less `low` is a number of 64 bits
     if pa.types.is_int32(values.type):
         low, high = -_END_OF_DATES, _END_OF_DATES - 1
-    wide, slack = values.cast(pa.int64()), slack.cast(pa.int64())
+    wide, slack = pc.cast(values, pa.int64()), pc.cast(slack, pa.int64())
     if up:
         room = pc.subtract(_whole(high), pc.max_element_wise(wide, _whole(0), skip_nulls=False))
         return pc.add(wide, pc.min_element_wise(slack, room, skip_nulls=False))

@@ -136,7 +136,8 @@ class Skipping:
         Raises:
             InvalidTableError: a partition value is not of its column's type.
         """
-        return files.filter(self.may_match(files, known))
+        kept: pa.Table = pc.filter(files, self.may_match(files, known))
+        return kept
 
     def may_match(self, files: pa.Table, known: KnownStatistics | None = None) -> pa.BooleanArray:
         """For each of `files`, which has the columns of `ADD_SCHEMA`, whether it may match.

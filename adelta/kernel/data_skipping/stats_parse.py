@@ -100,7 +100,7 @@ def _parse_chunk(
 def _parse_quickly(
     texts: pa.Array[Any], statistics: Sequence[Statistic]
 ) -> dict[tuple[str, ...], pa.Array[Any]]:
-    texts = pc.fill_null(texts.cast(pa.large_string()), scalar_of("{}", pa.large_string()))
+    texts = pc.fill_null(pc.cast(texts, pa.large_string()), scalar_of("{}", pa.large_string()))
     # Each text must begin an object: then as many rows as texts are these very rows.
     if not pc.all(pc.starts_with(texts, pattern="{"), min_count=0).as_py():
         raise pa.ArrowInvalid("a text that is no object")
@@ -168,7 +168,7 @@ def _typed(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
         limit = 1 << _INTEGERS[kind]
         fits = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
         values = pc.if_else(fits, values, null_of(pa.int64()))
-    return values.cast(target, safe=kind != t.FLOAT)
+    return values.cast(target, safe=False) if kind == t.FLOAT else pc.cast(values, target)
 
 
 def _times(values: pa.Array[Any], kind: t.DataType, target: pa.DataType) -> pa.Array[Any]:
@@ -176,7 +176,8 @@ def _times(values: pa.Array[Any], kind: t.DataType, target: pa.DataType) -> pa.A
     shortest = pc.min(pc.binary_length(values)).as_py() if kind == t.TIMESTAMP else None
     if shortest is None or shortest > _DAY:
         try:
-            return values.cast(target)
+            times: pa.Array[Any] = pc.cast(values, target)
+            return times
         except pa.ArrowInvalid:
             pass  # another spelling, or none: look at each distinct one
     encoded = values.dictionary_encode()

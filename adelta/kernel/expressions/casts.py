@@ -163,16 +163,16 @@ def _from_string(
 ) -> Values:
     if to == t.BINARY:
         return values.cast(target)
-    encoded = values.dictionary_encode()
+    encoded = pc.dictionary_encode(values)
     distinct = encoded.dictionary
     if (to in _INTEGERS and not pc.any(pc.match_substring_regex(distinct, "[xX]")).as_py()) or (
         to == t.DATE
     ):  # Arrow reads hexadecimal numbers, which Spark does not
         try:
-            return distinct.cast(target).take(encoded.indices)
+            return pc.take(pc.cast(distinct, target), encoded.indices)
         except pa.ArrowInvalid:
             pass  # another spelling, or no value at all: look at each
-    return _each(distinct, _reader(to, zone), to, is_try).take(encoded.indices)
+    return pc.take(_each(distinct, _reader(to, zone), to, is_try), encoded.indices)
 
 
 def _reader(to: t.DataType, zone: str) -> Callable[[str], Any]:
@@ -300,7 +300,7 @@ def wall_clock(instants: Values, zone: str) -> Values:
 def instants_of(wall: Values, zone: str) -> Values:
     """When a clock in `zone` shows this: the earlier of two, and past a gap by the gap's length."""
     if zone in UTC_NAMES:
-        return wall.cast(pa.timestamp("us", "UTC"))
+        return pc.cast(wall, pa.timestamp("us", "UTC"))
     there = time_zone(zone)
 
     def instant(shown: datetime) -> datetime:
@@ -326,7 +326,7 @@ def _from_time(
 ) -> Values:
     source = values.type
     if pa.types.is_date32(source):
-        midnight = values.cast(pa.timestamp("s")).cast(pa.timestamp("us"))
+        midnight = pc.cast(pc.cast(values, pa.timestamp("s")), pa.timestamp("us"))
         return midnight if to == t.TIMESTAMP_NTZ else instants_of(midnight, zone)
     if to == t.DATE:
         wall = values if source.tz is None else wall_clock(values, zone)
@@ -375,7 +375,7 @@ def _between_numbers(values: Values, to: t.DataType, target: pa.DataType, is_try
         return _to_decimal(values, to, target, is_try)
     if to in (t.FLOAT, t.DOUBLE):
         if pa.types.is_decimal(source):
-            return values.cast(pa.string()).cast(target)  # by its digits: correctly rounded
+            return pc.cast(pc.cast(values, pa.string()), target)  # by its digits: correctly rounded
         return values.cast(target, safe=False)
     if pa.types.is_boolean(source):
         return values.cast(target)

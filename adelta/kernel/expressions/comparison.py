@@ -80,7 +80,7 @@ def _compare_floats(op: str, left: Any, right: Any) -> Any:
 
 def is_in(values: pa.Array[Any], options: pa.Array[Any]) -> Any:
     """``values IN (options)``: NULL where the value is, or none is equal and an option is NULL."""
-    known = options.drop_null()
+    known = pc.drop_null(options)
     if pa.types.is_floating(values.type):
         # Hashing tells 0.0 from −0.0, which are equal.
         zero = scalar_of(0.0, values.type)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta import _compute as pc
 from adelta._arrow_values import array_of
 from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidTableError, SchemaMismatchError
@@ -134,7 +135,8 @@ def _columns(
 
 def _kept(rows: pa.Table, mask: Any) -> pa.Table:
     if rows.num_columns:
-        return rows.filter(mask)
+        kept: pa.Table = pc.filter(rows, mask)
+        return kept
     return pa.table({"": arrow.nulls(mask.true_count)}).select([])
 
 
