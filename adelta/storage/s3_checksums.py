@@ -63,18 +63,38 @@ def _sha256(data: bytes) -> bytes:
 
 
 @cache
-def _algorithms() -> Mapping[str, Callable[[bytes], bytes]]:
-    """The algorithms that there is something to compute with, by their names in S3's headers."""
-    found = {"crc32": _crc32, "sha256": _sha256, "sha1": _sha1}
+def _native() -> Any:
+    """What computes the rest of S3's algorithms; None where adelta[checksums] is not installed.
+
+    To load it takes as long as to open a table: that is done once an object has such a checksum.
+    """
     try:
-        native: Any = import_module("awscrt.checksums")
-    except ImportError:  # it comes with adelta[checksums]
-        return found
-    return {
-        **found,
-        "crc32c": lambda data: native.crc32c(data).to_bytes(4, "big"),
-        "crc64nvme": lambda data: native.crc64nvme(data).to_bytes(8, "big"),
-    }
+        return import_module("awscrt.checksums")
+    except ImportError:
+        return None
+
+
+def _digest(name: str, data: bytes) -> bytes | None:
+    """The checksum by the algorithm that S3's headers call so; None where nothing computes it."""
+    if (known := _ALGORITHMS[name]) is not None:
+        return known(data)
+    native = _native()
+    if native is None:
+        return None
+    if name == "crc32c":
+        found: bytes = native.crc32c(data).to_bytes(4, "big")
+    else:
+        found = native.crc64nvme(data).to_bytes(8, "big")
+    return found
+
+
+_ALGORITHMS: Mapping[str, Callable[[bytes], bytes] | None] = {
+    "crc32": _crc32,
+    "sha256": _sha256,
+    "sha1": _sha1,
+    "crc32c": None,
+    "crc64nvme": None,
+}
 
 
 async def checksums_of(body: bytes) -> dict[str, str]:
@@ -93,10 +113,12 @@ def body_fault(
     """
     if answer.placed is not None or not is_whole(answer):
         return None, tags_are_digests
-    for name, digest in _algorithms().items():
+    for name in _ALGORITHMS:
         said = answer.headers.get(f"x-amz-checksum-{name}", "")
-        if said and "-" not in said:  # else it is one of the checksums of parts
-            if said == base64.b64encode(digest(answer.body)).decode():
+        if not said or "-" in said:  # that is one of the checksums of parts
+            continue
+        if (digest := _digest(name, answer.body)) is not None:
+            if said == base64.b64encode(digest).decode():
                 return None, tags_are_digests
             return Fault(f"the body's {name.upper()} is not {said}, the object's", True), (
                 tags_are_digests

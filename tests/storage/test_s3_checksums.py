@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import subprocess
+import sys
 import zlib
 from typing import TYPE_CHECKING
 
@@ -340,3 +342,30 @@ async def test_checksums_can_be_turned_off(s3_location: S3Location, proxy: Tampe
     await store.aclose()
     with pytest.raises(InvalidOptionError, match="when_supported, or when_required"):
         store_at(s3_location, proxy, aws_request_checksum_calculation="never")
+
+
+def test_what_computes_rare_checksums_is_loaded_once_an_object_has_one() -> None:
+    """To load it takes longer than to open a table, and would hold up the event loop."""
+    pytest.importorskip("awscrt.checksums")
+    program = f"""
+import base64, hashlib, sys
+from adelta.storage.gcs_client import _fault
+from adelta.storage.object_answers import Answer
+from adelta.storage.s3_checksums import body_fault
+
+def looked_at(**sums):
+    headers = {{"x-amz-checksum-" + name: said for name, said in sums.items()}}
+    fault, _ = body_fault(Answer(200, headers, {DATA!r}), tags_are_digests=False)
+    assert fault is None, fault
+
+looked_at()
+looked_at(crc32={SUM!r})
+md5 = base64.b64encode(hashlib.md5({DATA!r}).digest()).decode()
+assert _fault({{"crc32c": "AAAAAA==", "md5": md5}}, {DATA!r}) is None
+assert _fault({{"crc32c": "4oLiDQ==", "md5": "x"}}, {DATA!r}) is not None
+assert "awscrt" not in sys.modules
+looked_at(crc32c="4oLiDQ==")
+assert "awscrt" in sys.modules
+assert _fault({{"crc32c": "AAAAAA==", "md5": md5}}, {DATA!r}) is not None
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
