@@ -170,27 +170,29 @@ class DynamoDbCoordinator:
             )
         if before is not None and version > 0 and not before.complete:
             log_goes_on = await self._complete(before) or log_goes_on
-        return log_goes_on or await self._checkpoint_ends_log(version)
+        return log_goes_on or await self._ends_log(known)
 
-    async def _checkpoint_ends_log(self, version: int) -> bool:
-        """Whether the log, cleaned up, ends with a checkpoint of the version before `version`.
+    async def _ends_log(self, version: int) -> bool:
+        """Whether `version` is the last of the log, by its checkpoint where that is cleaned up.
+
+        Its commit may be there, too: a store denies by name, now and then, what it lists.
 
         Raises:
-            MissingCommitError: the version before has left no trace.
+            MissingCommitError: the version has left no trace.
         """
         ends = False
-        after = version_prefix(version - 1)
+        after = version_prefix(version)
         async for page in self._store.list(LOG_DIR, start_after=after, recursive=False):
             for meta in page:
                 file = parse_log_path(meta.path)
                 if file is None or file.kind is LogFileKind.CHECKSUM:
                     continue
-                if file.version >= version:
+                if file.version > version:
                     return False  # the log is further, and what we have read has been cleaned up
-                ends = ends or file.is_checkpoint
+                ends = ends or file.is_checkpoint or file.kind is LogFileKind.COMMIT
         if not ends:
             raise MissingCommitError(
-                f"{self._store.uri}: the commit of version {version - 1} is missing, so that none "
+                f"{self._store.uri}: the commit of version {version} is missing, so that none "
                 "can follow it; open the table again, or restore the file from a backup"
             )
         return True

@@ -27,7 +27,7 @@ from adelta.kernel.log_path import checkpoint_path, commit_path
 from adelta.storage.dynamodb import DynamoTable, Item
 from adelta.storage.dynamodb_options import parse_dynamo_options
 from adelta.storage.resolve import open_store
-from tests.support.stores import CountingStore, Request, WrappedStore
+from tests.support.stores import CountingStore, DenyingStore, Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -440,6 +440,18 @@ async def test_a_commit_needs_the_one_before_it(place: Place) -> None:
     await place.store.delete([commit_path(7)])
     await place.store.put(checkpoint_path(9), b"")
     assert await place.coordinator().commit(7, body("b"), "b") == Lost(7)
+
+
+@pytest.mark.parametrize("denied", [6, 7])
+async def test_commits_that_the_store_lists_and_denies_are_there(place: Place, denied: int) -> None:
+    await place.store.put(commit_path(6), body("a"))
+    if denied == 7:  # its entry has expired
+        await place.store.put(commit_path(7), body("b"))
+    store = DenyingStore(place.store, commit_path(denied), 1)
+    outcome = await place.coordinator(store).commit(7, body("c"), "c")
+    assert isinstance(outcome, Committed) is (denied == 6)
+    assert isinstance(outcome, Lost) is (denied == 7)
+    assert await place.store.get(commit_path(7)) == body("c" if denied == 6 else "b")
 
 
 async def test_without_dynamodb_nothing_is_written_or_read(place: Place) -> None:
