@@ -66,11 +66,13 @@ _READ_TOGETHER = 512  # of files of this machine
 class StatisticsWanted:
     """Of which columns of a table statistics are wanted; None of all is not known yet.
 
-    Without a schema they are those that a table of each file alone would have.
+    Without a schema they are those that a table of each file alone would have. `tells_nan` is as
+    for `plan_leaf`.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
     schema: StructType | None = None
+    tells_nan: bool = False
 
     def leaves(
         self, own: StructType, partitions: Sequence[StructField]
@@ -365,7 +367,7 @@ class _Looking:
     ) -> tuple[tuple[tuple[str, ...], LeafPlan], ...]:
         if self._task.wanted is None:
             return ()
-        plans = []
+        plans, tells_nan = [], self._task.wanted.tells_nan
         for path, bounded in self._task.wanted.leaves(own, self._task.partitions):
             steps: list[str] = []
             nodes = layout.tree.columns
@@ -378,7 +380,7 @@ class _Looking:
             temporal = str(node.type).startswith(("date", "timestamp"))
             physical = layout.physical_types(tuple(steps))
             bounds = bounded and not (legacy and temporal)
-            plans.append((path, plan_leaf(node, physical, bounded=bounds)))
+            plans.append((path, plan_leaf(node, physical, bounded=bounds, tells_nan=tells_nan)))
         return tuple(plans)
 
 

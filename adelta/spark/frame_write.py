@@ -18,6 +18,7 @@ from pyspark import AccumulatorParam
 
 from adelta.operations.distributed_write import commit_write, discard_files
 from adelta.spark.job_settings import JobSettings
+from adelta.spark.native.parquet_writer import NativeWriter
 from adelta.spark.task_executor import SparkTaskExecutor
 from adelta.spark.writer import DeltaWriter, FilesWritten
 from adelta.sync._portal import call
@@ -71,23 +72,32 @@ def write_frame(df: DataFrame, options: WriteOptions, *, overwrite: bool) -> Non
     if not writer.has_work:
         return
     spark = df.sparkSession
-    paths = spark.sparkContext.accumulator([], _Paths())
     jobs = SparkTaskExecutor(spark, options.uri, jobs=JobSettings.of_this_thread(spark))
-    tasks: Any = _Task(writer, df.columns, paths)
-    # PySpark cannot hand over columns whose names hold dots or backticks.
-    numbered = df.toDF(*(str(at) for at in range(len(df.columns))))
-    try:
-        # Who is interrupted here cancels the job; in PySpark's own wait it would go on.
-        rows = call(jobs.collected, lambda: numbered.mapInArrow(tasks, "written binary"))
-        written: list[FilesWritten] = [pickle.loads(row["written"]) for row in rows]
-    except BaseException:
-        call(discard_files, writer.job, list(paths.value))
-        raise
-    finally:
-        paths.value = []  # PySpark keeps the accumulator for good
+    native = NativeWriter.of(df, writer.job, options)
+    if native is not None:
+        call(commit_write, writer.job, call(native.write, jobs))
+        return
+    written = _written(df, writer, jobs)
     call(
         commit_write,
         writer.job,
         [file for each in written for file in each.files],
         [each.marks for each in written],
     )
+
+
+def _written(df: DataFrame, writer: DeltaWriter, jobs: SparkTaskExecutor) -> list[FilesWritten]:
+    """What each task has written of the rows."""
+    paths = df.sparkSession.sparkContext.accumulator([], _Paths())
+    tasks: Any = _Task(writer, df.columns, paths)
+    # PySpark cannot hand over columns whose names hold dots or backticks.
+    numbered = df.toDF(*(str(at) for at in range(len(df.columns))))
+    try:
+        # Who is interrupted here cancels the job; in PySpark's own wait it would go on.
+        rows = call(jobs.collected, lambda: numbered.mapInArrow(tasks, "written binary"))
+        return [pickle.loads(row["written"]) for row in rows]
+    except BaseException:
+        call(discard_files, writer.job, list(paths.value))
+        raise
+    finally:
+        paths.value = []  # PySpark keeps the accumulator for good

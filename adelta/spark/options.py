@@ -75,6 +75,7 @@ READ_OPTIONS = (
     *CHANGE_OPTIONS,
 )
 _WRITE = (
+    _SESSION_STORAGE,
     *CATALOG_OPTIONS,
     "path",
     "partitionBy",
@@ -89,6 +90,7 @@ _WRITE = (
     "targetFileSize",
     "maxRecordsPerFile",
     "compression",
+    "nativeWrite",
     "mergeSchema",
     "overwriteSchema",
     "replaceWhere",
@@ -102,7 +104,6 @@ _PROPERTY_PREFIX = "delta."
 _OF_VERSIONS = {"versionasof", "timestampasof", "where", "onlydeletionvectors"}
 
 _HOW_TO_READ = (
-    _SESSION_STORAGE.lower(),
     "nativescan",
     "filterpushdown",
     "maxpartitionbytes",
@@ -206,8 +207,8 @@ class WriteOptions:
     as for `adelta.write_table`, and so is `partition_overwrite`, but for None, where nothing was
     said of it. Times in what is asked, computed and checked are of the zone `time_zone`. Without
     `data_change` rows of the table are written anew in other files. `replaces` and `description`
-    are what statements say of a table besides. `catalog` is the client of the catalog that manages
-    the table.
+    are what statements say of a table besides. Without `native_write` adelta writes files where
+    Spark's own writer could, too. `session_storage` and `catalog` are as for a read.
     """
 
     uri: str = field(repr=False)  # may hold secrets
@@ -226,6 +227,8 @@ class WriteOptions:
     data_change: bool = True
     replaces: Replacing | None = None
     description: str | None = None
+    native_write: bool = True
+    session_storage: bool = False
     catalog: UnityCatalogClient | None = None
 
     @classmethod
@@ -274,6 +277,8 @@ class WriteOptions:
             time_zone=zone,
             partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode")),
             data_change=_boolean("dataChange", given.get("datachange", "true")),
+            native_write=_boolean("nativeWrite", given.get("nativewrite", "true")),
+            session_storage=given.get(_SESSION_STORAGE.lower()) == "true",
             catalog=catalog_client(given),
         )
 

@@ -153,27 +153,34 @@ class SparkTaskExecutor:
     async def collected(self, frame: Callable[[], DataFrame]) -> list[Row]:
         """The rows of a job, which is cancelled where nobody wants them any more.
 
+        Raises: as `ran` does.
+        """
+        return await self.ran(lambda: frame().collect())
+
+    async def ran(self, job: Callable[[], Done]) -> Done:
+        """What a job comes to, which is cancelled where nobody wants it any more.
+
         Raises:
             PySparkException: Spark failed, or the job was cancelled.
         """
         tag = f"adelta-{new_uuid()}"
-        job = asyncio.ensure_future(in_io_thread(self._collect, tag, frame))
+        running = asyncio.ensure_future(in_io_thread(self._run, tag, job))
         try:
-            return await asyncio.shield(job)
+            return await asyncio.shield(running)
         except asyncio.CancelledError:
-            await to_the_end(self._interrupted(tag, job))
+            await to_the_end(self._interrupted(tag, running))
             raise
 
-    async def _interrupted(self, tag: str, job: asyncio.Future[list[Row]]) -> None:
+    async def _interrupted(self, tag: str, job: asyncio.Future[Any]) -> None:
         """Wait for the end of a job that nobody wants any more, and see to it that it comes."""
         while not job.done():
             await in_io_thread(self._interrupt, tag)
             await asyncio.wait((job,), timeout=1)
         job.exception()  # seen; what it wrote is in nobody's log
 
-    def _collect(self, tag: str, frame: Callable[[], DataFrame]) -> list[Row]:
+    def _run(self, tag: str, job: Callable[[], Done]) -> Done:
         with self._jobs.applied(self._spark, tag):  # the job is of this thread
-            return frame().collect()
+            return job()
 
     def _interrupt(self, tag: str) -> None:
         """Cancel the job. A classic session's own tags are not those that its actions bear."""

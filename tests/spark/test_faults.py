@@ -13,6 +13,7 @@ import pytest
 import adelta.spark
 import adelta.sync
 from adelta.spark import frame_write
+from adelta.spark.native import parquet_writer
 from tests.spark.faults import driver, run
 from tests.support.depth import DEEP
 
@@ -71,13 +72,18 @@ def test_a_job_that_is_cancelled_has_written_nothing_and_can_be_done_again(spark
     assert run.ids(path) == run.AFTER
 
 
-def test_an_interrupt_while_tasks_run_deletes_what_they_have_written(spark, path, monkeypatch):
+@pytest.mark.parametrize("native", ["true", "false"])
+def test_an_interrupt_while_tasks_run_deletes_what_they_have_written(
+    spark, path, monkeypatch, native
+):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(frame_write.pickle, "loads", interrupt)
+    monkeypatch.setattr(parquet_writer, "ConvertTask", interrupt)
+    writer = driver.rows_of(spark, "none").write.format("adelta").mode("append")
     with pytest.raises(KeyboardInterrupt):
-        write_again(spark, path)
+        writer.option("nativeWrite", native).save(path)
     monkeypatch.undo()
     assert run.ids(path) == run.BEFORE
     assert run.orphans(path) == 0

@@ -1,7 +1,8 @@
 """Statistics of whole files by their footers alone: what a footer says surely, and no more.
 
 * Bounds hold of every value, NaN included: writers leave NaN out, which Spark orders last, so that
-  floats have no greatest value here. A NaN for a bound says nothing.
+  floats have no greatest value here, but of a writer that is known not to. A NaN for a bound says
+  nothing.
 * Texts and decimals, which old writers compared byte by byte with signs, have bounds in files of
   writers alone that are known to compare them as Parquet has it. INT96 has none.
 * Rows without a list or a map are not told from those with an empty one, unless there are neither.
@@ -69,15 +70,18 @@ class LeafPlan:
     decoded: Callable[[bytes], Any] | None = None
 
 
-def plan_leaf(node: ColumnNode, types: tuple[str, ...], *, bounded: bool) -> LeafPlan:
+def plan_leaf(
+    node: ColumnNode, types: tuple[str, ...], *, bounded: bool, tells_nan: bool = False
+) -> LeafPlan:
     """How to read the statistics of a column; `bounded` is whether its bounds are wanted.
 
-    `types` are the physical types of its leaves.
+    `types` are the physical types of its leaves. With `tells_nan` the writer of the file is known
+    to have NaN for the greatest value wherever there is one, as Spark's has.
     """
     by_bytes = types[0] in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
     bounded = bounded and node.is_leaf and types[0] != "INT96"
     leaves = range(node.first_leaf, node.end_leaf)
-    greatest = bounded and not pa.types.is_floating(node.type)
+    greatest = bounded and (tells_nan or not pa.types.is_floating(node.type))
     decoded = bound_decoder(types[0], node.type) if bounded else None
     return LeafPlan(leaves, types, node.is_leaf, bounded, greatest, by_bytes, decoded)
 

@@ -43,6 +43,7 @@ __all__ = [
     "set_provider",
     "ships_classes",
     "sql_of",
+    "table_writer",
     "unusable",
     "why_not_listed",
     "write_state",
@@ -52,6 +53,7 @@ FORMAT = "adelta"
 
 _KNOWN = ("4.3.",)
 _INDEX, _TABLE_FORMAT, _FUNCTION = "TableFileIndex", "TableFormat", "PythonFunction"
+_TABLE_WRITER = "TableWriter"
 _TEXT, _NAMES = "SqlText", "ColumnNames"
 _PART_END, _NAME_END = "\1", "\0"
 
@@ -496,6 +498,16 @@ def _table_format(spark: SparkSession, row_ids: tuple[str, str] | None, *, ships
     if ships:
         ship_class(spark, _TABLE_FORMAT)
     return _new(gateway, _TABLE_FORMAT, row_ids or (None, None))
+
+
+def table_writer(spark: SparkSession, root: str, codec: str, most_rows: int | None) -> Any:
+    """A `TableWriter` in the JVM: what writes Parquet files below `root`, compressed by `codec`.
+
+    None of them has more than `most_rows` rows.
+    """
+    ship_class(spark, _TABLE_WRITER)
+    gateway: Any = spark.sparkContext._gateway
+    return _new(gateway, _TABLE_WRITER, (root, codec, str(most_rows or 0)))
 
 
 def ships_classes(spark: SparkSession) -> bool:

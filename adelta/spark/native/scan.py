@@ -14,7 +14,6 @@ from pyspark.sql import types as s
 
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
-from adelta._secrets import without_secrets
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.data_skipping.prune import exact_row_counts
@@ -24,16 +23,15 @@ from adelta.kernel.schema.widening import check_type_changes
 from adelta.kernel.table_features import DELETION_VECTORS, row_id_columns
 from adelta.log.checksum_writer import known_checksum
 from adelta.spark.filters import from_json
-from adelta.spark.hadoop_conf import TABLE_SETTINGS
 from adelta.spark.native import jvm
 from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files
+from adelta.spark.native.hadoop_root import NotNativeError, hadoop_root, shown_address
 from adelta.spark.native.java_classes import NotCompiledError
 from adelta.spark.native.missing_files import note_root
 from adelta.spark.planning import FilesOnExecutors, planned_from, planning_files_of
 from adelta.spark.types import to_spark_schema
 from adelta.spark.zones import condition_in, moment_in
 from adelta.storage.addresses import Place
-from adelta.storage.allowed_roots import allowed_roots
 from adelta.storage.providers import LOCAL, scheme_of
 from adelta.sync._portal import abandon, call, current, is_current
 from adelta.table import Table, give_back_connections
@@ -59,10 +57,6 @@ _BY_ID = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.read.ignoreMissing": "true",  # such columns are null
 }
-
-
-class _NotNativeError(Exception):
-    """Why a table is read by adelta's own data source."""
 
 
 class OpenVersion:
@@ -108,35 +102,13 @@ def native_frame(
     """
     try:
         if (reason := jvm.unusable(spark)) is not None:
-            raise _NotNativeError(reason)
-        root = _hadoop_root(spark, options)
+            raise NotNativeError(reason)
+        root = hadoop_root(spark, options)
         note_root(root)
         return _frame(spark, options, version or OpenVersion(options), root)
-    except (_NotNativeError, NotCompiledError) as error:
-        _log.info("%s is read by adelta's data source: %s", _named(options), error)
+    except (NotNativeError, NotCompiledError) as error:
+        _log.info("%s is read by adelta's data source: %s", shown_address(options), error)
         return None
-
-
-def _named(options: ReadOptions) -> str:
-    """The table's address for people, the same for all spellings."""
-    return without_secrets(Place.of(options.uri).address)
-
-
-def _hadoop_root(spark: SparkSession, options: ReadOptions) -> str:
-    """What the JVM calls the table's folder."""
-    of_tables = TABLE_SETTINGS.values()  # which are about the log, and no matter of the JVM's
-    if options.storage_options.keys() - of_tables and not options.session_storage:
-        raise _NotNativeError("storage options are adelta's, and Spark has its own")
-    place, scheme = Place.of(options.uri), scheme_of(options.uri)
-    for other in allowed_roots(options.storage_options):
-        if other.options is not None or other.place.provider not in (LOCAL, place.provider):
-            raise _NotNativeError(f"{other.place.address} is opened in another way than the table")
-    if place.provider is LOCAL or scheme is None:
-        return f"file:{place.address}"
-    root = options.uri.rstrip("/")
-    if (reason := jvm.why_not_listed(spark, f"{root}/_delta_log")) is not None:
-        raise _NotNativeError(f"the JVM cannot read there: {without_secrets(reason)}")
-    return root
 
 
 def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root: str) -> DataFrame:
@@ -161,9 +133,9 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
     size, has_vectors = call(_totals, version, large)
     if has_vectors:
         if not jvm.ships_classes(spark):
-            raise _NotNativeError("it has deletion vectors, and the session has jars of its own")
+            raise NotNativeError("it has deletion vectors, and the session has jars of its own")
         if jvm.DELETED in (field.name for field in physical):
-            raise _NotNativeError(f"it has a column of the name {jvm.DELETED}")
+            raise NotNativeError(f"it has a column of the name {jvm.DELETED}")
         columns.add(jvm.DELETED, s.BooleanType(), nullable=False)
     row_ids = row_id_columns(snapshot.metadata) if jvm.ships_classes(spark) else None
     plans = _Plans(
@@ -178,7 +150,7 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
 
     index = jvm.file_index(
         spark,
-        name=f"{_named(options)} {snapshot.metadata.id} {snapshot.version}",
+        name=f"{shown_address(options)} {snapshot.metadata.id} {snapshot.version}",
         root=root,
         partitions=keys,
         size=size,
@@ -215,16 +187,16 @@ def _asked_for(
     """The rows and columns that the options name."""
     if options.where is not None:
         if options.time_zone != spark.conf.get("spark.sql.session.timeZone"):
-            raise _NotNativeError("its filter has times of another zone than the session's")
+            raise NotNativeError("its filter has times of another zone than the session's")
         try:  # what one road takes, and the other does not, neither takes
             condition_in(options.time_zone, options.where, schema)
             found = found.where(options.where)
         except (AnalysisException, InvalidExpressionError) as error:
-            raise _NotNativeError("its filter is not one of Spark's and adelta's") from error
+            raise NotNativeError("its filter is not one of Spark's and adelta's") from error
     if options.columns is not None:
         missing = [name for name in options.columns if name not in found.columns]
         if missing:
-            raise _NotNativeError(f"there is no column {missing[0]!r}")  # which it says better
+            raise NotNativeError(f"there is no column {missing[0]!r}")  # which it says better
         found = found.select(*(found[f"`{name.replace('`', '``')}`"] for name in options.columns))
     return found
 
@@ -288,7 +260,7 @@ def _check_type(data_type: t.DataType) -> None:
         case t.DecimalType():
             pass
         case _ if data_type not in _AS_SPARK_HAS_THEM:
-            raise _NotNativeError(f"it has columns of the type {data_type}")
+            raise NotNativeError(f"it has columns of the type {data_type}")
 
 
 def _renamed(

@@ -1,0 +1,126 @@
+"""Rows that Spark's own writer of Parquet writes: the same table as by adelta's, or adelta's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as f
+
+import adelta
+import adelta.sync
+
+COLUMNS = (
+    "id",
+    "cast(id as timestamp) + interval '123456' microsecond as at",
+    "cast(cast(id as timestamp) as timestamp_ntz) as local",
+    "cast(id as int) as i",
+    "cast(id as short) as small",
+    "cast(id % 100 as byte) as tiny",
+    "id % 2 = 0 as even",
+    "cast(id / 7 as decimal(12, 3)) as price",
+    "cast(id as float) / 3 as f",
+    "if(id % 5 = 0, null, if(id = 7, double('nan'), id / 3)) as d",
+    "cast(concat('b', id) as binary) as b",
+    "date_add(date'2020-01-01', cast(id as int)) as day",
+    "concat('é x/', id % 2) as s",
+    "repeat('long ', cast(id % 40 as int)) as text",
+    "cast(null as string) as nothing",
+    "if(id % 3 = 0, '', 'k%') as key",
+)
+
+
+@pytest.fixture
+def path(tmp_path) -> str:
+    return str(tmp_path / "t")
+
+
+def write(df, path: str, mode: str = "append", by: tuple[str, ...] = (), **options: str) -> None:
+    writer = df.write.format("adelta").mode(mode).options(**options)
+    (writer.partitionBy(*by) if by else writer).save(path)
+
+
+def writers(path: str) -> set[str]:
+    """Who has written the live files of a table."""
+    with adelta.sync.open_table(path) as table:
+        files = table.snapshot().files().column("path").to_pylist()
+    found = [pq.read_metadata(Path(path, unquote(file))).created_by for file in files]
+    return {created.split()[0] for created in found}
+
+
+def told(path: str) -> list[object]:
+    """What the log says of the rows of each file."""
+    with adelta.sync.open_table(path) as table:
+        files = table.snapshot().files().to_pylist()
+    return sorted(
+        ((dict(file["partition_values"]), json.loads(file["stats"])) for file in files), key=str
+    )
+
+
+def rows(path: str) -> pa.Table:
+    with adelta.sync.open_table(path) as table:
+        return table.snapshot().scan().to_arrow().sort_by("id")
+
+
+@pytest.mark.parametrize("by", [(), ("tiny", "key"), ("day",), ("s", "even")])
+def test_the_table_is_the_same_as_by_adelta_s_own_writer(spark, path, by):
+    df = spark.range(0, 60, 1, 2).selectExpr(*COLUMNS)
+    write(df, f"{path}-own", by=by, nativeWrite="false")
+    write(df, path, by=by)
+    assert writers(path) == {"parquet-mr"}
+    assert writers(f"{path}-own") == {"parquet-cpp-arrow"}
+    assert told(path) == told(f"{path}-own")
+    assert str(rows(path).to_pylist()) == str(rows(f"{path}-own").to_pylist())  # NaN is NaN
+    assert {file.suffix for file in Path(path).rglob("*.*") if "_delta_log" not in file.parts} == {
+        ".parquet"
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes"),
+    [
+        ({"delta.constraints.small": "id < 100"}, {}),
+        ({"delta.columnMapping.mode": "name"}, {}),
+        ({"delta.targetFileSize": "1000000"}, {}),
+        ({}, {"optimizeWrite": "true", "by": ("k",)}),
+        ({}, {"nativeWrite": "false"}),
+    ],
+)
+def test_adelta_writes_what_spark_cannot(spark, path, settings, changes):
+    by = changes.pop("by", ())
+    df = spark.range(10).withColumn("k", f.lit(1))
+    write(df, path, by=by, **settings, **changes)
+    assert writers(path) == {"parquet-cpp-arrow"}
+
+
+def test_adelta_writes_columns_that_are_held_to_rules_or_not_given(spark, path):
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+    adelta.sync.create_table(path, schema)
+    write(spark.range(3).withColumn("v", f.lit(1).cast("long")), path)
+    assert writers(path) == {"parquet-cpp-arrow"}
+    other = f"{path}-other"
+    adelta.sync.create_table(other, pa.schema([("id", pa.int64()), ("v", pa.int64())]))
+    write(spark.range(3), other)
+    assert writers(other) == {"parquet-cpp-arrow"}
+    write(spark.range(3).selectExpr("id as v", "id"), other)
+    assert writers(other) == {"parquet-cpp-arrow", "parquet-mr"}
+    assert rows(other).column("v").to_pylist().count(None) == 3
+
+
+def test_no_rows_leave_no_file(spark, path):
+    write(spark.range(10).where("id > 100"), path)
+    write(spark.range(0, 4, 1, 4).where("id = 2"), path)
+    assert rows(path).column("id").to_pylist() == [2]
+    assert len(list(Path(path).glob("*.parquet"))) == 1
+
+
+def test_an_overwrite_under_a_condition_of_partitions_alone_replaces_these(spark, path):
+    df = spark.range(10).withColumn("k", (f.col("id") % 2).cast("int"))
+    write(df, path, by=("k",))
+    write(df.where("k = 1 and id > 5"), path, "overwrite", partitionOverwriteMode="dynamic")
+    assert rows(path).column("id").to_pylist() == [0, 2, 4, 6, 7, 8, 9]
+    assert writers(path) == {"parquet-mr"}
