@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
+from pyspark.sql import functions as f
 
 import adelta
 import adelta.spark
@@ -199,3 +200,20 @@ def test_every_way_to_make_a_table_gives_it_the_properties_of_the_session(spark,
     expected = {"delta.checkpointInterval": "7", "delta.appendOnly": "false"}
     assert [newest(path, "metaData")[0]["configuration"] for path in made] == [expected] * 4
     assert newest(streamed, "commitInfo")[0]["userMetadata"] == "nightly"
+
+
+def test_the_second_writer_takes_options_where_there_is_a_table(spark, path):
+    name = f"adelta.`{path}`"
+    frame(spark, 1, 2, 4).write.format("adelta").partitionBy("part").save(path)
+    for number, (write, expected) in enumerate(
+        (
+            (lambda to: to.overwritePartitions(), [2, 7]),
+            (lambda to: to.overwrite(f.col("part") == 1), [2, 7]),
+            (lambda to: to.append(), [2, 7, 7]),
+            (lambda to: to.createOrReplace(), [7]),
+            (lambda to: to.replace(), [7]),
+        )
+    ):
+        write(frame(spark, 7).writeTo(name).using("adelta").option("userMetadata", f"m{number}"))
+        assert rows(path) == expected
+        assert newest(path, "commitInfo")[0]["userMetadata"] == f"m{number}"

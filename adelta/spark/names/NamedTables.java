@@ -30,6 +30,7 @@ import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -205,7 +206,7 @@ public final class NamedTables extends Rule {
             if (!table.takesAll()) {
                 return append;
             }
-            Map options = options(append.writeOptions(), append.withSchemaEvolution());
+            Map options = options(append, append.writeOptions());
             return new AppendData(
                 fitted(append, table, options, append.isByName()), append.query(),
                 scalaMap(options), append.isByName(), false, append.write(),
@@ -216,7 +217,7 @@ public final class NamedTables extends Rule {
             if (!table.takesAll() || !over.deleteExpr().resolved()) {
                 return over;
             }
-            Map options = options(over.writeOptions(), over.withSchemaEvolution());
+            Map options = options(over, over.writeOptions());
             if (!over.deleteExpr().equals(Literal$.MODULE$.TrueLiteral())) {
                 options.put("replaceWhere", overwritten(over.deleteExpr()));
             } else if (!options.containsKey("partitionOverwriteMode")) {
@@ -226,7 +227,7 @@ public final class NamedTables extends Rule {
         }
         if (write instanceof OverwritePartitionsDynamic) {
             OverwritePartitionsDynamic dynamic = (OverwritePartitionsDynamic) write;
-            Map options = options(dynamic.writeOptions(), dynamic.withSchemaEvolution());
+            Map options = options(dynamic, dynamic.writeOptions());
             options.put("partitionOverwriteMode", "dynamic");
             return overwrite(dynamic, table, options, dynamic.isByName());
         }
@@ -250,9 +251,11 @@ public final class NamedTables extends Rule {
             scalaMap(options), byName, false, Option.empty(), Option.empty());
     }
 
-    private static Map options(scala.collection.immutable.Map given, boolean evolves) {
-        Map options = new HashMap(CollectionConverters.asJava(given));
-        if (evolves) {
+    /** What a command says itself, and by its table: it may be either, and is the command's here. */
+    private static Map options(V2WriteCommand write, scala.collection.immutable.Map given) {
+        Map options = new HashMap(relation(write).options().asCaseSensitiveMap());
+        options.putAll(CollectionConverters.asJava(given));
+        if (write.withSchemaEvolution()) {
             options.put("mergeSchema", "true");
         }
         return options;
@@ -276,8 +279,7 @@ public final class NamedTables extends Rule {
     /** The table with the columns that the rows are to have: Spark casts them, or refuses. */
     private static DataSourceV2Relation fitted(
             V2WriteCommand write, NamedTable table, Map options, boolean byName) {
-        DataSourceV2Relation relation =
-            (DataSourceV2Relation) EliminateSubqueryAliases$.MODULE$.apply((LogicalPlan) write.table());
+        DataSourceV2Relation relation = relation(write);
         scala.collection.immutable.Seq rows = write.query().output();
         List wanted = new ArrayList();
         if (asked(options, OVERWRITES)) {
@@ -307,7 +309,12 @@ public final class NamedTables extends Rule {
         }
         return relation.copy(
             table.strict(), CollectionConverters.asScala(wanted).toSeq(), relation.catalog(),
-            relation.identifier(), relation.options(), relation.timeTravelSpec());
+            relation.identifier(), CaseInsensitiveStringMap.empty(), relation.timeTravelSpec());
+    }
+
+    private static DataSourceV2Relation relation(V2WriteCommand write) {
+        return (DataSourceV2Relation)
+            EliminateSubqueryAliases$.MODULE$.apply((LogicalPlan) write.table());
     }
 
     private static Attribute byName(scala.collection.immutable.Seq columns, String name) {
