@@ -105,6 +105,7 @@ async def replace_matching(
         schema_mode == "merge",
         zone,
         now,
+        on if isinstance(on, str) else None,
     )
     options = MergeOptions(
         txn, isolation, user_metadata, data_files or AS_THE_TABLE_SAYS, on_progress
@@ -118,6 +119,7 @@ class ReplaceRequest:
     """Which rows new ones take the place of: those with equal columns `using`, or by a condition.
 
     `values` are what columns of the new rows get; None is what the source has under their names.
+    `text` is what the history says of it, where that is not what the columns or the condition are.
 
     Raises:
         InvalidOptionError: it is not said by one of the two.
@@ -131,6 +133,7 @@ class ReplaceRequest:
     evolves: bool
     zone: str
     now: datetime
+    text: str | None = None
 
     def __post_init__(self) -> None:
         if (self.using is None) == (self.on is None):
@@ -152,9 +155,9 @@ class ReplaceRequest:
             said["canMergeSchema"] = "true"
         condition: Any = self.on
         if self.using is None:
-            said["replaceOnCond"] = to_sql(condition)
+            said["replaceOnCond"] = self.text or to_sql(condition)
         else:
-            said["replaceUsingCols"] = f"({', '.join(self.using)})"
+            said["replaceUsingCols"] = f"({self.text or ', '.join(self.using)})"
             condition = conjunction(*(self._equal(each, target, source) for each in self.using))
         return MergeRequest(
             condition,

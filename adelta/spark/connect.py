@@ -45,7 +45,11 @@ def hook_writers(
 
         hook_views(remote_formats)
         _hook_new_sessions()
-        hook_tables(remote_formats, lambda df, state: _sessions[df.sparkSession][1](df, state))
+
+        def saves(df: DataFrame, state: WriteState, **more: Any) -> None:
+            _sessions[df.sparkSession][1](df, state, **more)
+
+        hook_tables(remote_formats, saves)
 
 
 def _hook_new_sessions() -> None:

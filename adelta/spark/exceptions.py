@@ -188,6 +188,11 @@ _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
         "DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
     ),
     "property_value": (IllegalArgumentException, None),
+    "replaced_by_misaligned_columns": (
+        AnalysisException,
+        "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS",
+    ),
+    "replaced_by_missing_column": (AnalysisException, "UNRESOLVED_INSERT_REPLACE_USING_COLUMN"),
     "where_beyond_partitions": (AnalysisException, "DELTA_NON_PARTITION_COLUMN_REFERENCE"),
     "where_of_clustered_table": (
         UnsupportedOperationException,
@@ -228,6 +233,12 @@ _OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError] | str, str]] = {
         e.ColumnNotFoundError: "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST",
         e.UnresolvedColumnError: "DELTA_NON_PARTITION_COLUMN_REFERENCE",
     },
+    "replace": {
+        e.AmbiguousColumnError: "DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION",
+        e.UnresolvedColumnError: "DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION",
+        e.InvariantViolationError: "DELTA_REPLACE_ON_OR_USING_TABLE_CONSTRAINT_VIOLATION",
+        e.SchemaMismatchError: "DELTA_METADATA_MISMATCH",
+    },
     "rename column": {e.InvalidUseError: "DELTA_UNSUPPORTED_RENAME_COLUMN"},
     "restore": {
         e.TimestampTooEarlyError: "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER",
@@ -247,6 +258,7 @@ _CONDITION = "condition_of_delta"
 _KINDS: dict[str, type[PySparkException]] = {
     "DELTA_FEATURE_DROP_": UnknownException,  # of a class of Scala's that PySpark does not know
     "DELTA_NEW_": AnalysisException,
+    "DELTA_REPLACE_ON_OR_USING_": AnalysisException,
     "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG": UnknownException,
     "NON_LAST_": ParseException,
 }

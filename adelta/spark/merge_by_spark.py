@@ -145,8 +145,10 @@ class _Join:
             )
             parts.append(others)
         if self._inserts:
-            matched = found.select(self._of_source).distinct()
-            new = self._source.join(matched, self._of_source, "left_anti")
+            new = self._source
+            if request.replaces is None:  # else those that match come, too
+                matched = found.select(self._of_source).distinct()
+                new = new.join(matched, self._of_source, "left_anti")
             new = new.alias(request.source_alias).select(
                 *self._given(),
                 f.lit(False).alias(self._matches),
@@ -172,6 +174,7 @@ class _Join:
             on=on,
             beside=asked.beside | beside,
             stands_in=self._stands_in if self._others else None,
+            replaces=None,
         )
         said = {key: _said(value, texts) for key, value in said_of(asked.on, asked.clauses).items()}
         looked_at = None
@@ -179,6 +182,9 @@ class _Join:
             looked_at = rows_looked_at(
                 self._pairs, self._computed.on, asked.target_alias, schema, asked.zone
             )
+        if asked.replaces is not None:
+            written = FoundRows("WRITE", asked.replaces, self.num_source_rows, looked_at)
+            return NamedMerge(request, written)
         return NamedMerge(request, FoundRows("MERGE", said, self.num_source_rows, looked_at))
 
     @property

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
+from adelta.kernel.expressions.nodes import Column, children_of, with_children
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
 from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
@@ -26,6 +27,7 @@ from adelta.spark.hadoop_conf import (
     storage_options_of,
     tables_of_session,
 )
+from adelta.spark.replace_options import REPLACE_OPTIONS, ReplaceOptions
 from adelta.spark.unity import CATALOG_OPTIONS, catalog_client
 from adelta.storage.option_names import is_known
 from adelta.storage.providers import OPTION_PREFIXES
@@ -96,6 +98,7 @@ _WRITE = (
     "replaceWhere",
     "partitionOverwriteMode",
     "timeZone",
+    *REPLACE_OPTIONS,
 )
 _STORAGE_PREFIXES = (*OPTION_PREFIXES, "adelta_", "delta_dynamo_", "option.")
 _OF_HADOOP = ("fs.s3a.", "fs.s3.")
@@ -209,6 +212,7 @@ class WriteOptions:
     `data_change` rows of the table are written anew in other files. `replaces` and `description`
     are what statements say of a table besides. Without `native_write` adelta writes files where
     Spark's own writer could, too. `session_storage` and `catalog` are as for a read.
+    By `matching` rows of the table that match new ones go.
     """
 
     uri: str = field(repr=False)  # may hold secrets
@@ -230,6 +234,7 @@ class WriteOptions:
     native_write: bool = True
     session_storage: bool = False
     catalog: UnityCatalogClient | None = None
+    matching: ReplaceOptions | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -273,13 +278,14 @@ class WriteOptions:
                 max_records_per_file=_most_records(given.get("maxrecordsperfile")),
             ),
             schema_mode=_schema_mode(given),
-            replace_where=to_predicate(given.get("replacewhere"), zone=zone),
+            replace_where=_replaced(given, zone),
             time_zone=zone,
             partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode")),
             data_change=_boolean("dataChange", given.get("datachange", "true")),
             native_write=_boolean("nativeWrite", given.get("nativewrite", "true")),
             session_storage=given.get(_SESSION_STORAGE.lower()) == "true",
             catalog=catalog_client(given),
+            matching=ReplaceOptions.parse(given),
         )
 
     def request(self, *, overwrite: bool) -> WriteRequest:
@@ -289,6 +295,12 @@ class WriteOptions:
             InvalidOptionError: an option makes no sense beside another one, or in this mode.
         """
         mode: WriteMode = self.if_exists or ("overwrite" if overwrite else "append")
+        if self.matching is not None and mode in ("append", "overwrite"):
+            raise InvalidOptionError(
+                'replaceOn and replaceUsing go with mode("overwrite") of a writer in a session '
+                "that knows adelta: call adelta.spark.register(spark) before, and write with this "
+                "mode"
+            )
         # Sessions set this one for all of their writes.
         partitions = self.partition_overwrite if mode == "overwrite" else None
         return WriteRequest(
@@ -435,6 +447,20 @@ def _integer(name: str, text: str | None, *, least: int) -> int | None:
             f"the option {name} is {text!r}; it must be an integer of {least} or more"
         )
     return number
+
+
+def _replaced(given: Mapping[str, str], zone: str) -> Node | None:
+    """The condition `replaceWhere`, in which columns may be named as those of `targetAlias`."""
+    found = to_predicate(given.get("replacewhere"), zone=zone)
+    alias = given.get("targetalias")
+    return found if found is None or alias is None else _without(found, alias.lower())
+
+
+def _without(node: Node, alias: str) -> Node:
+    if isinstance(node, Column):
+        return Column(node.path[1:]) if node.path[0].lower() == alias and node.path[1:] else node
+    parts = children_of(node)
+    return with_children(node, tuple(_without(part, alias) for part in parts)) if parts else node
 
 
 def _schema_mode(given: Mapping[str, str]) -> SchemaMode | None:

@@ -19,9 +19,13 @@ from adelta.operations.define_with_rows import define_with_rows
 from adelta.spark.allowed_origins import allow_origin
 from adelta.spark.by_position import by_position
 from adelta.spark.dataframes import read, write
+from adelta.spark.hadoop_conf import prefixed
 from adelta.spark.identifiers import quoted
-from adelta.spark.options import absolute_uri
+from adelta.spark.options import WriteOptions, absolute_uri
+from adelta.spark.replace_options import ReplaceOptions
+from adelta.spark.replacing import replace_rows
 from adelta.spark.session import ensure_registered
+from adelta.spark.session_settings import merges_schemas, write_settings
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import cluster_session, frame, named_table, storage_options
 from adelta.spark.staged_rows import staged_rows
@@ -43,7 +47,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from adelta.spark.dataframes import WriteMode
-    from adelta.sql.statements import CreateClone, CreateTable, Insert, Merge, Vacuum
+    from adelta.sql.statements import (
+        CreateClone,
+        CreateTable,
+        Insert,
+        InsertReplacing,
+        Merge,
+        Vacuum,
+    )
 
 __all__ = [
     "query_frame",
@@ -53,6 +64,7 @@ __all__ = [
     "run_insert",
     "run_merge",
     "run_query",
+    "run_replacing",
     "run_vacuum",
     "source_of",
 ]
@@ -134,6 +146,28 @@ def run_insert(spark: SparkSession, statement: Insert, session: Session) -> Data
         said["partitionOverwriteMode"] = "dynamic" if dynamic else "static"
     mode: WriteMode = "overwrite" if statement.overwrite else "append"
     write(rows, uri, mode=mode, storage_options=options, **said)
+    return frame(spark, table_of(NOTHING))
+
+
+def run_replacing(spark: SparkSession, statement: InsertReplacing, session: Session) -> DataFrame:
+    """Write the rows of a query in the place of those that they match."""
+    uri, source = str(statement.table.path), statement.source
+    assert isinstance(source, Query)
+    said = {"path": uri, **prefixed(session.storage_options)}
+    options = replace(
+        WriteOptions.parse({**said, **write_settings(spark, ())}),
+        schema_mode="merge" if statement.evolves_schema or merges_schemas(spark) else None,
+    )
+    on = None if statement.on is None else statement.on.text
+    using = statement.using
+    wanted = ReplaceOptions(on or ", ".join(using or ()), using, on, statement.target_alias)
+    replace_rows(
+        query_frame(spark, source, session.zone),
+        options,
+        wanted,
+        by_order=not statement.by_name,
+        source_alias=statement.source_alias,
+    )
     return frame(spark, table_of(NOTHING))
 
 

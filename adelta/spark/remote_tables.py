@@ -17,6 +17,7 @@ from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.expressions import sql_text
 from adelta.spark.identifiers import identifier_parts, path_named
 from adelta.spark.native.jvm import WriteState
+from adelta.spark.replace_options import keeps_rows, replaces_matching
 from adelta.spark.session_settings import session_zone
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    Save = Callable[[DataFrame, WriteState], None]
+    Save = Callable[..., None]
     FormatsOf = Callable[[SparkSession], frozenset[str]]
 
 __all__ = ["hook_tables", "state_of"]
@@ -202,6 +203,10 @@ def _inserting(plain: Any, formats_of: FormatsOf, save: Save) -> Any:
         if place is None or state is None:
             plain(self, tableName, overwrite)
             return
+        if replaces_matching(state.options):
+            state.options["path"] = place
+            save(_frame(self), state, by_order=True)
+            return
         df, table = _frame(self), spark.read.table(tableName).schema
         columns = table.names
         if len(df.columns) != len(columns):
@@ -252,7 +257,7 @@ def _append(writer: Any, place: str | None, save: Save) -> None:
 def _overwrite(writer: Any, place: str | None, save: Save, condition: Any) -> None:
     df = _frame(writer)
     text = condition if isinstance(condition, str) else sql_text("condition", condition, lambda: df)
-    everything = text.lower() == "true"
+    everything = text.lower() == "true" and not replaces_matching(writer._write.options)
     _change(writer, place, save, "Overwrite", {} if everything else {"replaceWhere": text})
 
 
@@ -295,6 +300,8 @@ def _change(writer: Any, place: str | None, save: Save, mode: str, options: dict
 def _define(writer: Any, place: str | None, save: Save, mode: str) -> None:
     """Create a table, or replace the one that is there."""
     state = _second_state(writer, mode)
+    if replaces_matching(state.options):
+        raise keeps_rows()
     if properties := dict(writer._write.table_properties):
         state.options["tableProperties"] = json.dumps(properties)
     if place is None:

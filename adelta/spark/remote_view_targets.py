@@ -21,7 +21,7 @@ from adelta.spark.options import absolute_uri
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import named_table
 from adelta.spark.table_names import find_table
-from adelta.sql.statements import Delete, Insert, Merge, TableName, Update
+from adelta.sql.statements import Delete, Insert, InsertReplacing, Merge, TableName, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,7 @@ _OF_THE_SESSION = ("path", "timezone", "distributedplanningfiles", "sessionstora
 _VERBS: dict[type[Any], str] = {
     Delete: "DELETE",
     Insert: "INSERT",
+    InsertReplacing: "INSERT",
     Merge: "MERGE",
     Update: "UPDATE",
 }

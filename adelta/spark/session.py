@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from adelta.errors import AdeltaError
+from adelta.errors import AdeltaError, TableNotFoundError
 from adelta.spark.connect import hook_writers, plain_remote_save, remote_formats
 from adelta.spark.datasource import FORMAT, AsDeltaDataSource, DeltaDataSource
 from adelta.spark.exceptions import CONFLICTS, as_spark_has_it, known_as_of
@@ -33,6 +33,7 @@ from adelta.spark.native.write import after_write, write_options
 from adelta.spark.options import WriteOptions
 from adelta.spark.path_travel import read_options
 from adelta.spark.rebalancing import rebalanced
+from adelta.spark.replace_options import REPLACE_OPTIONS, keeps_rows, replaces_matching
 from adelta.spark.sql_hook import has_sql_hook, hook_sql, unhook_sql
 from adelta.spark.stream_hook import hook_streams
 
@@ -147,10 +148,12 @@ def save(
     *,
     replaces: Replacing | None = None,
     description: str | None = None,
+    by_order: bool = False,
 ) -> None:
     """Write as a writer was told: from here, or by the data source where there is no driver here.
 
     `replaces` and `description` are what statements say of a table besides, in classic sessions.
+    Where rows that match go, columns are for those of the table `by_order`, or by their names.
 
     Raises:
         CommitConflictError: another commit came first; it is delta-spark's exception, too.
@@ -160,11 +163,37 @@ def save(
     spark = df.sparkSession
     ensure_registered(spark)
     try:
-        with known_as_of("write"):
-            _written(df, told, replaces, description)
+        if replaces_matching(told.options):
+            with known_as_of("replace"):
+                _replaced(df, told, replaces, by_order=by_order)
+        else:
+            with known_as_of("write"):
+                _written(df, told, replaces, description)
     except AdeltaError as error:
         raise _as_spark_says(error) from error.__cause__
     after_write(told, spark)
+
+
+def _replaced(
+    df: DataFrame, told: WriteState, replaces: Replacing | None, *, by_order: bool
+) -> None:
+    """Write rows in the place of those that match; all of them where there is no table."""
+    from adelta.spark.replacing import replace_rows  # which imports this module
+
+    if replaces is not None:
+        raise keeps_rows()
+    asked = WriteOptions.parse(write_options(told, df.sparkSession))
+    if asked.matching is not None and told.mode == "Overwrite":
+        try:
+            replace_rows(df, asked, asked.matching, by_order=by_order)
+            return
+        except TableNotFoundError:
+            pass
+    elif told.mode == "Append":
+        asked.request(overwrite=False)
+    known = [option.lower() for option in REPLACE_OPTIONS]
+    options = {key: value for key, value in told.options.items() if key.lower() not in known}
+    _written(df, replace(told, options=options), None, None)
 
 
 def _written(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.lexer import Token
     from adelta.spark.remote_columns import Origin
 
-__all__ = ["Side", "in_names_of", "sole_qualifier"]
+__all__ = ["Side", "in_names_of", "qualifiers", "sole_qualifier"]
 
 _Name = tuple[str, ...]
 _QUALIFIERS = 3  # parts that may stand before a column's name: catalog, schema, table
@@ -196,6 +196,26 @@ def sole_qualifier(df: DataFrame) -> str | None:
     return None
 
 
+def qualifiers(df: DataFrame) -> set[str]:
+    """What columns of a DataFrame have right before their names; through Connect perhaps more."""
+    if not hasattr(df, "_plan"):
+        return {full[-2] for full in jvm.full_names(df) if len(full) > 1}
+    found, below = set[str](), [df._plan]
+    while below:
+        plan: Any = below.pop()
+        if type(plan).__name__ == "SubqueryAlias":
+            found.add(plan._alias)
+        elif type(plan).__name__ == "Read":
+            found.add(identifier_parts(plan.table_name)[-1])
+        below += _plans_below(plan)
+    return found
+
+
+def _plans_below(plan: Any) -> list[Any]:
+    plans = (plan._child, getattr(plan, "right", None), getattr(plan, "other", None))
+    return [each for each in plans if each is not None]
+
+
 def _named(sides: Sequence[Side], parts: _Name) -> _Name | None:
     if len(parts) < 2:
         return None
@@ -273,12 +293,11 @@ def _connects_in_names_of(sides: Sequence[Side], column: Column) -> Column:
 
 def _plan_ids(df: DataFrame) -> Iterator[int]:
     """The numbers of the plans that a DataFrame of Spark Connect's is made of."""
-    below: list[Any] = [getattr(df, "_plan", None)]
+    below: list[Any] = [df._plan] if getattr(df, "_plan", None) is not None else []
     while below:
         plan = below.pop()
-        if plan is not None:
-            yield plan._plan_id
-            below += [plan._child, getattr(plan, "right", None), getattr(plan, "other", None)]
+        yield plan._plan_id
+        below += _plans_below(plan)
 
 
 def _folded(parts: Iterable[str]) -> _Name:

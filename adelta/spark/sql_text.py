@@ -31,6 +31,7 @@ from adelta.spark.remote_statements import (
     run_insert,
     run_merge,
     run_query,
+    run_replacing,
     run_vacuum,
 )
 from adelta.spark.remote_view_targets import table_to_change
@@ -55,6 +56,7 @@ from adelta.sql.statements import (
     DropConstraint,
     DropFeature,
     Insert,
+    InsertReplacing,
     Merge,
     Optimize,
     Query,
@@ -95,6 +97,8 @@ _IN_PART = (
     ("ALTER", "TABLE"),
     ("CREATE", "OR", "REPLACE", "TABLE"),
     ("CREATE", "TABLE"),
+    ("INSERT", "INTO"),
+    ("INSERT", "WITH"),
     ("MERGE", "INTO"),
     ("MERGE", "WITH"),
     ("REPLACE", "TABLE"),
@@ -127,6 +131,7 @@ _ACTIONS: dict[type[Any], str] = {
     DropConstraint: "drop constraint",
     DropFeature: "drop feature",
     Insert: "write",
+    InsertReplacing: "replace",
     Merge: "merge statement",
     Optimize: "optimize",
     RenameColumn: "rename column",
@@ -204,13 +209,12 @@ def _answered(
 
 def _changed_by_spark(spark: SparkSession, text: str, zone: str) -> DataFrame | None:
     """What a change answers that only Spark computes; None where it is none of a Delta table."""
-    if not is_remote():
-        return None
     try:
         statement = parse_change(text)
     except InvalidStatementError:
         return None
-    if statement is None:
+    replacing = isinstance(statement, InsertReplacing)
+    if statement is None or not (replacing or is_remote()):
         return None
     try:
         table = table_to_change(spark, statement)
@@ -218,6 +222,10 @@ def _changed_by_spark(spark: SparkSession, text: str, zone: str) -> DataFrame | 
         if condition_of(error) is not None:
             raise
         return None
+    if isinstance(statement, InsertReplacing):
+        session = cluster_session(spark, str(table.path), zone)
+        with known_as_of("replace"):
+            return run_replacing(spark, replace(statement, table=table), session)
     return run_change(spark, replace(statement, table=table), zone)
 
 
@@ -236,7 +244,7 @@ def _by_spark(
 def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
     if isinstance(statement, AlterTable):
         return isinstance(statement.change, DropFeature)
-    if isinstance(statement, CreateClone):
+    if isinstance(statement, CreateClone | InsertReplacing):
         return True
     if isinstance(statement, CreateTable):
         return statement.like is not None
@@ -290,6 +298,8 @@ def _done(
     statement = replace(statement, table=table)
     if isinstance(statement, Insert) and isinstance(statement.source, Query):
         return run_insert(spark, statement, session)
+    if isinstance(statement, InsertReplacing) and isinstance(statement.source, Query):
+        return run_replacing(spark, statement, session)
     if isinstance(statement, Merge):
         return run_merge(spark, statement, session)
     if isinstance(statement, Vacuum):

@@ -26,12 +26,13 @@ from adelta.sql.grammar.upkeep import (
     read_restore,
     read_vacuum,
 )
+from adelta.sql.statements import Insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from adelta.sql.statements import Delete, Merge, Statement, Update
+    from adelta.sql.statements import Delete, InsertReplacing, Merge, Statement, Update
 
     Read: TypeAlias = Callable[[Reader], Statement]
 
@@ -86,17 +87,21 @@ def parse_statement(text: str, *, zone: str = "UTC", now: datetime | None = None
     return statement
 
 
-def parse_change(text: str) -> Delete | Update | Merge | None:
-    """The DELETE, UPDATE or MERGE that `text` spells, of whose expressions there is only the text.
+def parse_change(text: str) -> Delete | Update | Merge | InsertReplacing | None:
+    """The statement that `text` spells, of whose expressions there is only the text.
+
+    That is DELETE, UPDATE, MERGE or ``INSERT … REPLACE ON``; None of another one.
 
     Raises:
         InvalidStatementError: it is not written as one is to be.
     """
     reader = Reader(text, unread=True)
     read = _reading(reader)
-    if read not in (read_delete, read_update, read_merge):
+    if read not in (read_delete, read_insert, read_update, read_merge):
         return None
     statement: Any = read(reader)
+    if isinstance(statement, Insert):
+        return None
     reader.end()
     return statement  # type: ignore[no-any-return]  # by what has read it
 

@@ -24,6 +24,7 @@ import adelta.sync
 from adelta.errors import InvalidExpressionError
 from adelta.spark import DeltaTable, IdentityGenerator
 from tests.spark.conditions import check_conditions
+from tests.spark.replacing import check_names, check_replacing, check_what_is_refused
 
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
@@ -56,6 +57,12 @@ def step_tables_are_opened(spark, path):
     assert not DeltaTable.isDeltaTable(spark, path + "_")
     raises(AnalysisException, "is not a Delta table", lambda: DeltaTable.forPath(spark, path + "_"))
     assert table.alias("t").toDF().where("t.id = 1").select("t.part").collect() == [(1,)]
+
+
+def step_rows_that_match_new_ones_are_replaced(spark, path):
+    check_replacing(spark, f"{path}-a")
+    check_names(spark, f"{path}-b")
+    check_what_is_refused(spark, f"{path}-c")
 
 
 def step_who_interrupts_the_tag_of_the_caller_interrupts_a_merge_as_a_whole(spark, path):

@@ -71,7 +71,7 @@ class FoundRows:
     all of them where it is None.
     """
 
-    operation: Literal["DELETE", "UPDATE", "MERGE"]
+    operation: Literal["DELETE", "UPDATE", "MERGE", "WRITE"]
     parameters: Mapping[str, Any]
     num_source_rows: int | None = None
     looked_at: Node | None = None

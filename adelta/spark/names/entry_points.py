@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -22,6 +23,7 @@ from adelta.spark.names.catalog import CatalogAnswers
 from adelta.spark.names.opened import Sessions
 from adelta.spark.names.through_jvm import recognise_errors
 from adelta.spark.native import jvm
+from adelta.spark.replace_options import replaces_matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +39,7 @@ _named: WeakValueDictionary[str, SparkSession] = WeakValueDictionary()  # by id 
 _lock = threading.RLock()
 _KNOWN = "_adelta_names"
 _spark_save_as_table = DataFrameWriter.saveAsTable
+_spark_insert_into = DataFrameWriter.insertInto
 
 
 class _Application:
@@ -72,6 +75,7 @@ def hook_names(
         if not hasattr(method, _KNOWN):
             setattr(owner, name, _knowing(method))
     DataFrameWriter.saveAsTable = _save_as_table  # type: ignore[method-assign]
+    DataFrameWriter.insertInto = _insert_into  # type: ignore[method-assign]
 
 
 def know_names(spark: SparkSession) -> None:
@@ -168,6 +172,20 @@ def _save_as_table(
     return _spark_save_as_table(self, name)
 
 
+@wraps(_spark_insert_into)
+def _insert_into(self: DataFrameWriter, tableName: str, overwrite: bool | None = None) -> None:
+    know_names(self._spark)
+    application = _application_of(self._spark)
+    told = None if application is None else jvm.write_state(self)
+    if application is not None and told is not None and replaces_matching(told.options):
+        if overwrite is not None:
+            told = replace(told, mode="Overwrite" if overwrite else "Append")
+        if uri := table_uri(self._spark, tableName):
+            told.options["path"] = uri  # the condition is about columns as the rows call them
+            return application.save(self._df, told, by_order=True)
+    return _spark_insert_into(self, tableName, overwrite)
+
+
 _OF_THE_CATALOG = (
     "cacheTable", "createExternalTable", "createTable", "dropTable", "getCreateTableString",
     "getTable", "getTableProperties", "isCached", "listColumns", "listTables", "refreshTable",
@@ -178,7 +196,6 @@ _METHODS: tuple[tuple[Any, str], ...] = (
     (SparkSession, "table"),
     *((Catalog, name) for name in _OF_THE_CATALOG),
     (DataFrameReader, "table"),
-    (DataFrameWriter, "insertInto"),
     (DataFrame, "writeTo"),
     (DataFrame, "mergeInto"),
     (DataStreamReader, "table"),

@@ -64,6 +64,7 @@ class Saves(Protocol):
         *,
         replaces: Replacing | None = None,
         description: str | None = None,
+        by_order: bool = False,
     ) -> None:
         """Write it."""
         ...

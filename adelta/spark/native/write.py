@@ -53,7 +53,8 @@ def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
     named = {key.lower() for key in options}
     if told.mode in _IF_EXISTS and "ifexists" not in named:
         options["ifExists"] = _IF_EXISTS[told.mode]
-    if told.mode == "Overwrite" and not named & {_OVERWRITE_MODE.lower(), "replacewhere"}:
+    chosen = {_OVERWRITE_MODE.lower(), "replacewhere", "replaceon", "replaceusing"}
+    if told.mode == "Overwrite" and not named & chosen:
         mode = settings.get(f"spark.sql.sources.{_OVERWRITE_MODE}", "static")
         options[_OVERWRITE_MODE] = _unless_schema_goes(mode, told)
     options |= write_settings(spark, named)

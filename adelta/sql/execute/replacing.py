@@ -106,6 +106,7 @@ def replace_request(
         statement.evolves_schema,
         session.zone,
         session.now,
+        None if statement.on is None else statement.on.text,
     )
 
 

@@ -63,6 +63,11 @@ class Reader:
         return self._tokens[self._next]
 
     @property
+    def is_unread(self) -> bool:
+        """Whether of expressions there is only the text."""
+        return self._unread
+
+    @property
     def at(self) -> int:
         """Which token is next."""
         return self._next
@@ -334,7 +339,10 @@ class Reader:
         if end is not None:
             tokens = [*tokens[:end], Token("end", "", tokens[end].at)]
         if self._unread:
-            self._skip_expression()
+            if end is None:
+                self._skip_expression()
+            else:
+                self._next = end
             return Expression(TRUE, self.slice(begin))
         node, self._next = parse_part(self.text, tokens, begin, zone=self._zone, now=self._now)
         if end is not None and self._next < end:

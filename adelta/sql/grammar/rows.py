@@ -95,13 +95,13 @@ def _replacing(
 
 
 def _end_of_condition(reader: Reader) -> int | None:
-    """The token at which a query begins behind a condition; None where it shows by itself."""
-    depth, place = 0, 1
+    """The token at which a query begins behind a condition; None where there is none."""
+    depth, place = 0, int(not reader.follows("("))
     while (token := reader.ahead(place)).kind != "end":
-        if not depth and token.operator == "(" and _begins_source(reader, place):
+        if not depth and place and token.operator == "(" and _begins_source(reader, place):
             return reader.at + place
         if not depth and token.upper in BEGINNINGS and reader.ahead(place - 1).upper != "DISTINCT":
-            return None
+            return reader.at + place
         depth += {"(": 1, ")": -1}.get(token.operator, 0)
         place += 1
     return None
@@ -142,7 +142,7 @@ def _source(reader: Reader) -> Values | Query:
     if not begins_query(reader):
         reader.fail("expected VALUES or a query")
     begin = reader.at
-    if reader.accept("VALUES"):
+    if not reader.is_unread and reader.accept("VALUES"):
         with suppress(InvalidExpressionError):  # which another engine may compute
             rows = reader.listed(lambda: _row(reader), parentheses=False)
             end = reader.token
