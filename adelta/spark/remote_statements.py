@@ -33,6 +33,7 @@ from adelta.spark.table_creation import TableWish, create_as_wished
 from adelta.spark.table_names import add_name, drop_name, find_table
 from adelta.spark.types import to_spark_schema
 from adelta.sql.execute.definition import field_of, layout_of, like_table
+from adelta.sql.execute.full_names import merge_by_aliases
 from adelta.sql.execute.rows import overwrites_dynamically, replaced_rows, target_columns
 from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
@@ -200,6 +201,8 @@ def run_vacuum(spark: SparkSession, statement: Vacuum, session: Session) -> Data
 def run_merge(spark: SparkSession, statement: Merge, session: Session) -> DataFrame:
     """Merge rows that Spark gives, by way of this process."""
     rows, alias = source_of(spark, statement, session.zone)
+    target = statement.target_alias or (statement.table.parts or ("target",))[-1]
+    statement = merge_by_aliases(statement, target, alias or "source")
     named = TableName(("source",))
     place = str(statement.table.path)
     staged: Any = staged_rows(spark, rows, place, session.storage_options)  # as rows at hand

@@ -294,6 +294,8 @@ def step_statements_are_run_on_tables_by_path(spark, path):
     source = f"(SELECT x, id FROM {table} UNION ALL SELECT 'new', 9) s"
     text = f"MERGE INTO {table} t USING {source} ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
     assert sql(text) == [(1, 0, 0, 1)]
+    text = f"MERGE INTO {table} USING (SELECT 9 AS id) s ON {table}.id = s.id WHEN MATCHED THEN"
+    assert sql(f"{text} UPDATE SET {table}.x = 'newer'") == [(1, 1, 0, 0)]
     check_conditions(spark, f"{path}-conditions")
     raises(AnalysisException, "Syntax error", lambda: sql(f"UPDATE  {table} SET x 1"))
     raises(AnalysisException, "end of the", lambda: sql(f"DESCRIBE HISTORY {table} LIMITED 1"))
@@ -376,6 +378,8 @@ def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
         assert spark.table("job").count() == 3
         spark.range(3).writeTo("job").using("delta").createOrReplace()
         spark.range(3).writeTo("job2").using("delta").tableProperty("mine", "1").create()
+        text = "MERGE INTO default.job USING default.job2 ON default.job.id = default.job2.id"
+        assert spark.sql(f"{text} WHEN MATCHED THEN UPDATE SET default.job.id = 7").first()[1] == 3
         assert DeltaTable.forName(spark, "job2").detail().first().properties == {"mine": "1"}
         assert spark.table("job").columns == spark.table("job2").columns == ["id"]
         raises(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.errors import InvalidExpressionError, InvalidOptionError, InvalidUseError
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
 CHANGES = pa.table({"id": [2, 3, 9], "v": ["B", "C", "I"], "gone": [False, True, False]})
@@ -85,3 +85,23 @@ async def test_times_are_of_the_zone(tables):
     assert await rows(tables) == [(1, "2023-12-31"), (2, "b"), (3, "c"), (4, "d"), (5, "new")]
     found = await adelta.sql("SELECT at FROM db.t WHERE id = 1", tables=tables)
     assert found["at"].to_pylist() == [dt.datetime(2024, 1, 1, 5, tzinfo=dt.UTC)]
+
+
+async def test_columns_are_named_by_the_full_names_of_tables(tables, tmp_path):
+    other = f"{tmp_path}/other"
+    await adelta.write_table(other, CHANGES)
+    await adelta.sql(
+        f"MERGE INTO db.t USING delta.`{other}` ON db.t.id = delta.`{other}`.id "
+        f"WHEN MATCHED AND DELTA.`{other}`.gone THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET db.t.v = concat(db.t.v, delta.`{other}`.v) "
+        f"WHEN NOT MATCHED BY SOURCE AND db.t.id = 4 THEN DELETE",
+        tables=tables,
+    )
+    assert await rows(tables) == [(1, "a"), (2, "bB")]
+    await adelta.sql("UPDATE db.t SET db.t.v = upper(db.t.v) WHERE db.t.id = 1", tables=tables)
+    await adelta.sql("DELETE FROM db.t WHERE DB.t.id = 2", tables=tables)
+    assert await rows(tables) == [(1, "A")]
+    await adelta.sql(f"DELETE FROM delta.`{other}` WHERE delta.`{other}`.id < 9")
+    assert (await adelta.sql(f"SELECT id FROM delta.`{other}`")).to_pylist() == [{"id": 9}]
+    with pytest.raises(InvalidExpressionError, match="no column named"):
+        await adelta.sql("DELETE FROM db.t AS x WHERE db.t.id = 2", tables=tables)

@@ -11,6 +11,7 @@ from adelta.kernel.expressions.nodes import Column
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.alteration import shown
 from adelta.operations.merge.builder import merge
+from adelta.sql.execute.full_names import merge_by_aliases
 from adelta.sql.execute.query import query_rows
 from adelta.sql.records import MERGED, table_of
 from adelta.sql.session import plain_path
@@ -37,17 +38,19 @@ _DEFAULT = Column(("DEFAULT",))  # as the operation has it
 
 async def run_merge(statement: Merge, session: Session) -> pa.Table:
     """Merge rows into the table."""
+    named = None if isinstance(statement.source, Query) else statement.source
+    target_alias = statement.target_alias or _last(statement.table, "target")
+    source_alias = statement.source_alias or _last(named, "source")
+    statement = merge_by_aliases(statement, target_alias, source_alias)
     async with (
         session.opened(statement.table) as table,
         _source(statement, session) as source,
     ):
-        named = None if isinstance(statement.source, Query) else statement.source
-        target_alias = statement.target_alias or _last(statement.table, "target")
         builder = merge(
             table,
             source,
             statement.on.node,
-            source_alias=statement.source_alias or _last(named, "source"),
+            source_alias=source_alias,
             target_alias=target_alias,
             schema_mode="merge" if statement.evolves_schema else None,
             user_metadata=session.user_metadata,

@@ -16,6 +16,8 @@ from adelta.operations.delete import delete
 from adelta.operations.update import update
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest, change_rows
+from adelta.sql.execute.full_names import renamed as by_full_name
+from adelta.sql.execute.full_names import renamed_path
 from adelta.sql.execute.query import query_rows
 from adelta.sql.execute.values import default_of, values_table
 from adelta.sql.records import AFFECTED, INSERTED, NOTHING, table_of
@@ -55,7 +57,8 @@ async def run_delete(statement: Delete, session: Session) -> pa.Table:
         if statement.where is not None:
             schema = (await table.snapshot()).delta_schema
             alias = statement.alias or _last(statement)
-            where = await in_thread(session.condition, statement.where.node, schema, alias)
+            node = _by_column(statement.where.node, statement)
+            where = await in_thread(session.condition, node, schema, alias)
         done = await delete(table, where, user_metadata=session.user_metadata)
     return _affected(done.num_deleted_rows)
 
@@ -69,18 +72,22 @@ async def run_update(statement: Update, session: Session) -> pa.Table:
         def fitted() -> tuple[dict[str, Node], Node | None]:
             values: dict[str, Node] = {}
             for each in statement.assignments:
-                path = plain_path(each.column, schema, alias)
+                column = each.column
+                if statement.alias is None:
+                    column = renamed_path(column, statement.table, ())
+                path = plain_path(column, schema, alias)
                 name = to_sql(Column(path)) if len(path) > 1 else path[0]
                 if name.lower() in map(str.lower, values):
                     raise InvalidOptionError(f"column {name!r} is set twice; set it once")
                 if each.value is None:
                     values[name] = default_of(schema, name, session)
                 else:
-                    values[name] = session.value(each.value.node, schema, alias)
+                    node = _by_column(each.value.node, statement)
+                    values[name] = session.value(node, schema, alias)
             where = statement.where
             if where is None:
                 return values, None
-            return values, session.condition(where.node, schema, alias)
+            return values, session.condition(_by_column(where.node, statement), schema, alias)
 
         values, where = await in_thread(fitted)
         done = await update(table, values, where, user_metadata=session.user_metadata)
@@ -225,6 +232,11 @@ def replaced_rows(statement: Insert, schema: StructType, session: Session) -> No
         return None
     text = " AND ".join(f"{to_sql(column)} <=> {to_sql(node)}" for column, node in given)
     return session.condition(parse_expression(text, zone=session.zone), schema, None)
+
+
+def _by_column(node: Node, statement: Delete | Update) -> Node:
+    """The expression, without the full name of a table that has no alias before its columns."""
+    return node if statement.alias is not None else by_full_name(node, statement.table, ())
 
 
 def _last(statement: Insert | Delete | Update) -> str | None:
