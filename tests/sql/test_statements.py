@@ -304,8 +304,12 @@ async def test_arrays_are_compared_element_by_element(run, lake):
     deleted = await run("DELETE FROM t WHERE n = array(1.5D, 0.0D) OR s <=> array('')")
     assert deleted[0]["num_affected_rows"] == 3
     assert (await run("DELETE FROM t WHERE n != n"))[0]["num_affected_rows"] == 0
+    found = await run("UPDATE t SET v = -1 WHERE s IN (array('a', 'b'), array(r'\\N'), NULL)")
+    assert found[0]["num_affected_rows"] == 1
+    found = await run("UPDATE t SET v = -2 WHERE s < array('a', ';b')")
+    assert found[0]["num_affected_rows"] == 3
     with pytest.raises(InvalidExpressionError, match="cannot be compared"):
-        await run("DELETE FROM t WHERE s < array('b')")
+        await run("DELETE FROM t WHERE s < array(1)")
 
 
 async def test_tables_and_partitions_are_shown(run):

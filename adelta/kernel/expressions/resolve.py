@@ -30,6 +30,7 @@ from adelta.kernel.expressions.coercion import (
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.library import LIBRARY
 from adelta.kernel.expressions.library.array_keys import ARRAY_KEY, are_comparable
+from adelta.kernel.expressions.library.array_order import ARRAY_ORDER
 from adelta.kernel.expressions.library.intervals import DAYS, INTERVAL_TYPES, MONTHS
 from adelta.kernel.expressions.literals import decimal_type_of
 from adelta.kernel.expressions.nodes import (
@@ -246,13 +247,17 @@ class _Binder:
             if isinstance(one, Literal) and one.value is None:
                 if null_safe:
                     return IsNull(other)
-                if is_atomic(other_type) or other_type == t.VOID:
+                if (
+                    is_atomic(other_type)
+                    or other_type == t.VOID
+                    or isinstance(other_type, t.ArrayType)
+                ):
                     return Literal(None, t.BOOLEAN)
         if all(isinstance(kind, t.StructType) for kind in types):
             return self._struct_comparison(node, parts, types)
-        arrays = node.op in ("=", "<=>", "!=") and isinstance(types[0], t.ArrayType)
-        if arrays and are_comparable(*types):
-            return Comparison(node.op, *(Call(ARRAY_KEY, (part,)) for part in parts))
+        if isinstance(types[0], t.ArrayType) and are_comparable(*types):
+            by = ARRAY_KEY if node.op in ("=", "<=>", "!=") else ARRAY_ORDER
+            return Comparison(node.op, *(Call(by, (part,)) for part in parts))
         if t.DecimalType in map(type, types):
             decimals = [self._decimal(p, k) for p, k in zip(parts, types, strict=True)]
             if None not in decimals:  # of whatever scale, they are compared exactly as they are
@@ -284,6 +289,15 @@ class _Binder:
         return found if node.op == "=" else Not(found)
 
     def _in(self, node: In, parts: list[Node], types: list[t.DataType]) -> Node:
+        first, *others = types
+        if isinstance(first, t.ArrayType) and all(
+            each == t.VOID or are_comparable(first, each) for each in others
+        ):
+            keys: list[Node] = [
+                Literal(None, t.BINARY) if kind == t.VOID else Call(ARRAY_KEY, (part,))
+                for part, kind in zip(parts, types, strict=True)
+            ]
+            return In(keys[0], tuple(keys[1:]))
         operand, *options = self._meet(node, parts, types)
         return In(operand, tuple(options))
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adelta.kernel.expressions.library.array_keys import ARRAY_KEYS
+from adelta.kernel.expressions.library.array_order import ARRAY_ORDERS
 from adelta.kernel.expressions.library.collections import COLLECTIONS, ELEMENT
 from adelta.kernel.expressions.library.digests import DIGESTS
 from adelta.kernel.expressions.library.intervals import INTERVALS
@@ -25,10 +26,20 @@ if TYPE_CHECKING:
 
 __all__ = ["ELEMENT", "LIBRARY", "UNWRITTEN"]
 
-UNWRITTEN = frozenset({ELEMENT, *ARRAY_KEYS, *INTERVALS})
+UNWRITTEN = frozenset({ELEMENT, *ARRAY_KEYS, *ARRAY_ORDERS, *INTERVALS})
 """Names that no text has: element access, what arrays are compared by, sums with an interval."""
 
 LIBRARY: Mapping[str, Function] = MappingProxyType(
-    {**STRINGS, **PATTERNS, **NUMBERS, **TIMES, **COLLECTIONS, **ARRAY_KEYS, **DIGESTS, **INTERVALS}
+    {
+        **STRINGS,
+        **PATTERNS,
+        **NUMBERS,
+        **TIMES,
+        **COLLECTIONS,
+        **ARRAY_KEYS,
+        **ARRAY_ORDERS,
+        **DIGESTS,
+        **INTERVALS,
+    }
 )
 """The functions by their canonical names."""
