@@ -9,11 +9,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 import adelta
 import adelta.sync
 
+CRYPTO = "org.apache.parquet.crypto.keytools"
 COLUMNS = (
     "id",
     "cast(id as timestamp) + interval '123456' microsecond as at",
@@ -80,6 +82,68 @@ def test_the_table_is_the_same_as_by_adelta_s_own_writer(spark, path, by):
     }
 
 
+def test_folders_tell_any_text(spark, path):
+    """Those of them, too, that Spark's names of folders have for nulls, or cannot have."""
+    null = "__HIVE_DEFAULT_PARTITION__"
+    texts = [None, "", null, f"{null}-41", "a\0b", "\0", "%é/=: '", "NULL", "..", "\U0010ffff"]
+    df = spark.createDataFrame(list(enumerate(texts)), "id long, text string").coalesce(1)
+    write(df, path, by=("text",))
+    write(df, f"{path}-own", by=("text",), nativeWrite="false")
+    assert writers(path) == {"parquet-mr"}
+    assert told(path) == told(f"{path}-own")
+    assert rows(path).column("text").to_pylist() == [None, None, *texts[2:]]
+
+
+def test_a_text_that_is_none_is_refused_as_the_name_of_a_folder(spark, path):
+    with pytest.raises(PySparkException, match="INVALID_UTF8_STRING"):
+        write(spark.sql("select 1L as id, cast(X'ff41' as string) as text"), path, by=("text",))
+
+
+def test_what_a_disk_refuses_is_an_error_of_pyspark_s(spark, path):
+    df = spark.range(1).withColumn("text", f.lit("x" * 300))
+    with pytest.raises(PySparkException, match="IOException: Mkdirs failed"):
+        write(df, path, by=("text",))
+    assert not list(Path(path).rglob("*.parquet"))
+
+
+def test_a_jvm_whose_locale_has_no_such_characters_names_no_files_by_them(spark, path):
+    system, key = spark._jvm.java.lang.System, "sun.jnu.encoding"
+    before = system.setProperty(key, "ANSI_X3.4-1968")
+    try:
+        df = spark.createDataFrame([(1, "é", 1), (2, "ok", 1)], "id long, text string, k int")
+        write(df, path, by=("text",))
+        write(df, f"{path}-é")
+        assert writers(path) == writers(f"{path}-é") == {"parquet-cpp-arrow"}
+        write(df, f"{path}-k", by=("k",))
+        assert writers(f"{path}-k") == {"parquet-mr"}
+    finally:
+        system.setProperty(key, before)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"parquet.column.statistics.enabled": "false", "parquet.statistics.truncate.length": "3"},
+        {"parquet.crypto.factory.class": f"{CRYPTO}.PropertiesDrivenCryptoFactory"},
+    ],
+)
+def test_statistics_are_those_of_adelta_whatever_is_asked_of_other_files(spark, path, settings):
+    columns = "id", "repeat(if(id = 0, 'b', 'a'), 3000) as s", "cast(repeat('b', 5000) as binary) b"
+    df = spark.range(0, 20, 1, 2).selectExpr(*columns, "cast(id as string) as short")
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    try:
+        for key, value in settings.items():
+            hadoop.set(key, value)
+        write(df, path)
+    finally:
+        for key in settings:
+            hadoop.unset(key)
+    write(df, f"{path}-own", nativeWrite="false")
+    assert writers(path) == {"parquet-mr"}
+    assert told(path) == told(f"{path}-own")
+
+
 @pytest.mark.parametrize(
     ("settings", "changes"),
     [
@@ -88,12 +152,19 @@ def test_the_table_is_the_same_as_by_adelta_s_own_writer(spark, path, by):
         ({"delta.targetFileSize": "1000000"}, {}),
         ({}, {"optimizeWrite": "true", "by": ("k",)}),
         ({}, {"nativeWrite": "false"}),
+        ({}, {"session": "spark.sql.parquet.int96RebaseModeInWrite"}),
     ],
 )
 def test_adelta_writes_what_spark_cannot(spark, path, settings, changes):
-    by = changes.pop("by", ())
+    by, session = changes.pop("by", ()), changes.pop("session", None)
     df = spark.range(10).withColumn("k", f.lit(1))
-    write(df, path, by=by, **settings, **changes)
+    try:
+        if session is not None:
+            spark.conf.set(session, "LEGACY")
+        write(df, path, by=by, **settings, **changes)
+    finally:
+        if session is not None:
+            spark.conf.unset(session)
     assert writers(path) == {"parquet-cpp-arrow"}
 
 

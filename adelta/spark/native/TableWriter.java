@@ -37,13 +37,13 @@ public final class TableWriter extends ParquetFileFormat {
         this.files = new WrittenFiles(root);
     }
 
-    /** Path below the root, size and time of modification of each file that counts, in a row. */
-    public List counted() {
+    /** Path below the root, size and time of modification of each file that counts; and NULs. */
+    public String counted() {
         return files.counted();
     }
 
-    /** The paths below the root of all files that tasks have told the driver of. */
-    public List ended() {
+    /** The same of all files that tasks have told the driver of. */
+    public String ended() {
         return files.ended();
     }
 
@@ -96,6 +96,10 @@ public final class TableWriter extends ParquetFileFormat {
         settings.set("spark.sql.parquet.writeLegacyFormat", "false");
         settings.set("spark.sql.parquet.fieldId.write.enabled", "false");
         settings.set("parquet.compression.codec.zstd.level", "1");
+        // Longer bounds would take the whole of a column's statistics with them.
+        settings.set("parquet.statistics.truncate.length", "1024");
+        settings.set("parquet.column.statistics.enabled", "true");
+        settings.unset("parquet.crypto.factory.class");
         return factory;
     }
 

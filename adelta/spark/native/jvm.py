@@ -46,6 +46,7 @@ __all__ = [
     "table_writer",
     "unusable",
     "why_not_listed",
+    "why_not_named",
     "write_state",
 ]
 
@@ -75,6 +76,18 @@ def unusable(spark: SparkSession) -> str | None:
     if not __version__.startswith(_KNOWN):
         return f"Spark {__version__} is not known from inside: {', '.join(_KNOWN)}x is"
     return None
+
+
+def why_not_named(spark: SparkSession, path: str) -> str | None:
+    """Why the JVM can have no file of this name; None if it can.
+
+    On a machine's own file systems it writes ``?`` for what the locale has no characters for.
+    """
+    jvm: Any = spark._jvm
+    encoding = jvm.java.lang.System.getProperty("sun.jnu.encoding")
+    if path.isascii() or not path.startswith("file:") or encoding == "UTF-8":
+        return None
+    return f"the JVM's names of files are {encoding}, by its locale, and the table's may be more"
 
 
 def why_not_listed(spark: SparkSession, folder: str) -> str | None:

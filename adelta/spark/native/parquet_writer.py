@@ -8,11 +8,15 @@ is in their footers, which adelta reads when all are written.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from adelta.kernel.actions.file_actions import encode_path
+from adelta.kernel.partition import HIVE_DEFAULT_PARTITION
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.json import schema_from_string
 from adelta.kernel.statistics import num_records
@@ -49,9 +53,16 @@ _STORED = (
 """Types that Spark and adelta write alike; besides decimals."""
 _IN_FOLDERS = (t.BOOLEAN, t.BYTE, t.DATE, t.INTEGER, t.LONG, t.SHORT, t.STRING)
 """Those whose values the names of folders tell exactly, in any session."""
+_FAILED = "[TASK_WRITE_FAILED]"
 _CODECS = ("gzip", "none", "snappy", "uncompressed", "zstd")
-_REBASE = "spark.sql.parquet.datetimeRebaseModeInWrite"
+_REBASE = (
+    "spark.sql.parquet.datetimeRebaseModeInWrite",
+    "spark.sql.parquet.int96RebaseModeInWrite",
+)
+_ESCAPED = f"{HIVE_DEFAULT_PARTITION}-"
+"""What the name of a folder begins with that has a text's bytes, which it cannot have as it is."""
 _FACTS = 3  # of each file: path, size, time of modification
+_END = "\0"  # of each, which no path has
 _FILES_A_TASK = 2000
 
 
@@ -81,8 +92,9 @@ class NativeWriter:
             raise NotNativeError("rows are to be fitted to the table, or a catalog manages it")
         if not jvm.ships_classes(spark):
             raise NotNativeError("the session has jars of its own")
-        if spark.conf.get(_REBASE, "CORRECTED") != "CORRECTED":
-            raise NotNativeError(f"{_REBASE} asks for another calendar")
+        for setting in _REBASE:
+            if str(spark.conf.get(setting, "CORRECTED")).upper() != "CORRECTED":
+                raise NotNativeError(f"{setting} asks for another calendar")
         schema = schema_from_string(spec.schema_string)
         codec = _codec(spec)
         _check_files(spec, job)
@@ -94,8 +106,14 @@ class NativeWriter:
             raise NotNativeError("the columns are not all of the table's, of its types")
         partitions = spec.partition_columns
         stored = [field.name for field in schema if field.name not in partitions]
-        rows = df.select(*(_column(name) for name in (*stored, *partitions)))
+        texts = {field.name for field in schema if field.type == t.STRING}
+        folders = (_in_folder(name) if name in texts else _column(name) for name in partitions)
+        rows = df.select(*(_column(name) for name in stored), *folders)
         root, most_rows = hadoop_root(spark, options), spec.max_records_per_file
+        any_text = "" if texts.isdisjoint(partitions) else "é"
+        named = f"{root}/{'/'.join(partitions)}{any_text}"
+        if (reason := jvm.why_not_named(spark, named)) is not None:
+            raise NotNativeError(reason)
         writer = jvm.table_writer(spark, root, codec, most_rows)
         return cls(job, rows, len(partitions), writer)
 
@@ -114,12 +132,18 @@ class NativeWriter:
             await discard_files(self._job, empty)
             return [file for file in files if file.path not in empty]
         except BaseException:
-            await discard_files(self._job, map(encode_path, self._writer.ended()))
+            ended = _told(self._writer.ended())
+            await discard_files(self._job, [encode_path(file.path) for file in ended])
             raise
 
     def _write(self) -> None:
         jvm.activate(self._rows.sparkSession)
-        self._writer.write(self._rows._jdf, self._keys)
+        try:
+            self._writer.write(self._rows._jdf, self._keys)
+        except Py4JJavaError as error:  # PySpark has no class for what stores and disks refuse
+            if _FAILED in str(error.java_exception.getMessage()):
+                raise PySparkException(str(error)) from error
+            raise
 
     async def _described(self, jobs: SparkTaskExecutor) -> list[AddFile]:
         spec = self._job.spec
@@ -136,17 +160,35 @@ class NativeWriter:
         ]
         async with open_table(self._job.uri, self._job.storage_options) as table:
             done = await jobs.run(roots_of(table), tasks)
-        return [add for result in done for add in result.adds]
+        return [_with_texts(add) for result in done for add in result.adds]
 
 
-def _told(facts: list[str]) -> Iterator[ObjectMeta]:
-    for at in range(0, len(facts), _FACTS):
+def _told(counted: str) -> Iterator[ObjectMeta]:
+    facts = counted.split(_END)
+    for at in range(0, len(facts) - 1, _FACTS):
         path, size, modified_ms = facts[at : at + _FACTS]
         yield ObjectMeta(path, int(size), int(modified_ms))
 
 
 def _column(name: str) -> Column:
     return f.col(f"`{name.replace('`', '``')}`")
+
+
+def _in_folder(name: str) -> Column:
+    """A text as a folder's name can have it, none of which is that of nulls; or an error."""
+    text = f.validate_utf8(_column(name))
+    escaped = text.startswith(HIVE_DEFAULT_PARTITION) | text.contains("\0")
+    return f.when(escaped, f.concat(f.lit(_ESCAPED), f.hex(text))).otherwise(text).alias(name)
+
+
+def _with_texts(add: AddFile) -> AddFile:
+    """A file with the texts that its folders' names stand for."""
+    escaped = {
+        name: bytes.fromhex(text.removeprefix(_ESCAPED)).decode()
+        for name, text in add.partition_values.items()
+        if text is not None and text.startswith(_ESCAPED)
+    }
+    return replace(add, partition_values={**add.partition_values, **escaped}) if escaped else add
 
 
 def _codec(spec: WriteSpec) -> str:
