@@ -69,8 +69,8 @@ public final class TableWriter extends ParquetFileFormat {
         scala.collection.immutable.Seq none = (scala.collection.immutable.Seq) Nil$.MODULE$;
         Configuration hadoop =
             rows.sparkSession().sessionState().newHadoopConfWithOptions(options);
-        // Else each file has another one with its checksums beside it, which nobody deletes.
-        hadoop.set("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem");
+        hadoop.setClassLoader(LocalFiles.class.getClassLoader());
+        hadoop.set("fs.file.impl", "adelta.spark.LocalFiles");
         hadoop.set("fs.file.impl.disable.cache", "true");
         FileFormatWriter$.MODULE$.write(
             rows.sparkSession(),
