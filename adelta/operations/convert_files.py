@@ -25,10 +25,10 @@ from adelta.operations.convert_stats import alike_stats
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.faults import reading
 from adelta.parquet.footer.fetch_footer import (
-    TRAILER,
     check_counts,
     fetch_footer,
     footer_bytes,
+    footer_size,
 )
 from adelta.parquet.footer.file_statistics import (
     footer_statistics,
@@ -203,7 +203,7 @@ class _Looking:
                 suffix = next(tails)
                 footer = footer_bytes(meta.path, suffix)
                 if footer is None:
-                    suffix = store.local.read_suffix(meta.path, max(meta.size, TRAILER))
+                    suffix = store.local.read_suffix(meta.path, footer_size(meta.path, suffix))
                     footer = footer_bytes(meta.path, suffix)
             except ObjectNotFoundError as error:
                 raise _changed(meta.path) from error

@@ -371,6 +371,26 @@ async def test_what_is_no_folder_of_whole_parquet_files_is_refused(tmp_path: Pat
     assert not (tmp_path / "three/_delta_log").exists()
 
 
+async def test_of_a_local_file_with_a_long_footer_no_more_than_that_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = pa.table({f"one_of_many_columns_{n}": range(n, n + 400) for n in range(600)})
+    put(tmp_path, "wide.parquet", wide)
+    lengths: list[int] = []
+    whole = LocalStore.read_suffix
+
+    def noted(self: LocalStore, path: str, length: int, **how: Any) -> SuffixRead:
+        lengths.append(length)
+        return whole(self, path, length, **how)
+
+    monkeypatch.setattr(LocalStore, "read_suffix", noted)
+    await adelta.convert(str(tmp_path))
+    footer = pq.read_metadata(tmp_path / "wide.parquet").serialized_size + 8
+    assert lengths[0] == footer
+    assert footer > 64 * 1024
+    assert (tmp_path / "wide.parquet").stat().st_size > 4 * footer
+
+
 async def test_on_s3_a_file_takes_one_request_and_few_more_bytes_than_its_footer(
     s3_location: S3Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

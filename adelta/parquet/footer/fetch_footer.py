@@ -32,6 +32,7 @@ __all__ = [
     "check_counts",
     "fetch_footer",
     "footer_bytes",
+    "footer_size",
     "footer_within",
     "read_metadata",
 ]
@@ -144,9 +145,16 @@ def footer_bytes(path: str, suffix: SuffixRead) -> bytes | None:
 
     Raises: as `footer_within`.
     """
-    data = suffix.data
-    length = TRAILER + _footer_length(path, suffix.object_size, data)
+    data, length = suffix.data, footer_size(path, suffix)
     return bytes(data[-length:]) if length <= len(data) else None
+
+
+def footer_size(path: str, suffix: SuffixRead) -> int:
+    """How many of the last bytes of the object at `path` are its footer, the trailer among them.
+
+    Raises: as `footer_within`.
+    """
+    return TRAILER + _footer_length(path, suffix.object_size, suffix.data)
 
 
 async def read_metadata(

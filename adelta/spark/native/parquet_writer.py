@@ -128,7 +128,7 @@ class NativeWriter:
         try:
             await jobs.ran(self._write)
             files = await self._described(jobs)
-            empty = [file.path for file in files if num_records(file.stats) == 0]
+            empty = {file.path for file in files if num_records(file.stats) == 0}
             await discard_files(self._job, empty)
             return [file for file in files if file.path not in empty]
         except BaseException:
@@ -149,9 +149,8 @@ class NativeWriter:
         spec = self._job.spec
         assert spec is not None
         schema = schema_from_string(spec.schema_string)
-        partitions = tuple(
-            field for name in spec.partition_columns for field in schema if field.name == name
-        )
+        fields = {field.name: field for field in schema}
+        partitions = tuple(fields[name] for name in spec.partition_columns)
         wanted = StatisticsWanted(dict(spec.properties), schema, tells_nan=True)
         files = list(_told(self._writer.counted()))
         tasks = [
