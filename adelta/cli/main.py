@@ -36,6 +36,7 @@ COMMANDS = {
     "delete": "delete rows",
     "update": "set columns of rows",
     "merge": "merge rows of a file or another table into a table",
+    "replace-matching": "put rows in the place of those that match them",
     "convert": "make a table of a folder of Parquet files",
     "alter": "change a table's properties, columns, constraints or features",
     "optimize": "write files anew, larger or in a better order",

@@ -29,6 +29,7 @@ NEEDED = {
     "clone": ["elsewhere"],
     "consume": ["--to", "{trips}-copy", "--no-follow"],
     "merge": ["{trips}", "--on", "true", "--insert-all"],
+    "replace-matching": ["{trips}", "--using", "km"],
     "restore": ["--version", "0"],
 }
 """What a command asks for beside the address, where a table is."""

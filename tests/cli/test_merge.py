@@ -1,4 +1,4 @@
-"""`adelta merge`, over tables on the local disk."""
+"""`adelta merge` and `adelta replace-matching`, over tables on the local disk."""
 
 from __future__ import annotations
 
@@ -43,3 +43,20 @@ def test_clauses_are_taken_in_the_order_in_which_they_are_given(
     assert "WHEN MATCHED THEN DELETE" in capsys.readouterr().err
     assert main(["merge", table, str(tmp_path / "no.parquet"), "--on", ON, "--delete"]) == 2
     assert "no.parquet cannot be read" in capsys.readouterr().err
+
+
+def test_rows_come_in_the_place_of_those_that_match(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, source = str(tmp_path / "t"), str(tmp_path / "new.parquet")
+    sync.write_table(table, pa.table({"id": [1, 2, 3], "day": [1, 1, 2]}))
+    pq.write_table(pa.table({"id": [7], "day": [1]}), source)
+    assert main(["replace-matching", table, source, "--using", "day"]) == 0
+    assert capsys.readouterr().out == "Version 1: 1 row inserted, 2 deleted.\n"
+    assert ids(table) == [3, 7]
+    condition = "target.id > source.id - 5"
+    assert main(["replace-matching", table, source, "--on", condition, "--json"]) == 0
+    assert orjson.loads(capsys.readouterr().out)["numTargetRowsDeleted"] == 2
+    assert ids(table) == [7]
+    assert main(["replace-matching", table, source, "--on", "other = 1"]) == 2
+    assert "other" in capsys.readouterr().err
