@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import adelta.spark
 from adelta.spark import frame_write
+from adelta.spark.native.parquet_writer import NativeWriter
 from adelta.storage.local import LocalStore
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ TASK_FAULTS = (
     "interrupt",
 )
 STREAM = "stream "
+NATIVE = "ADELTA_FAULTS_NATIVE"
+"""The variable that says whether Spark's own writer writes."""
 CLUSTER_FAULTS = (
     "executor killed",
     "speculation",
@@ -74,6 +77,7 @@ def arm(fault: str) -> None:
     """Have this process end without a word at one step of the write."""
     if fault == "before tasks":
         _around(frame_write, "_Task", before=die)
+        _around(NativeWriter, "_write", before=die)
     elif fault == "before commit":
         _around(frame_write, "commit_write", before=die)
     elif fault in ("before put", "after put"):
@@ -189,7 +193,7 @@ def write(spark: SparkSession, path: str, fault: str) -> None:
         _once_tasks_have_written(path, lambda: os.kill(os.getpid(), signal.SIGINT))
     adelta.spark.write(
         rows_of(spark, fault), path, mode="append", txn=TXN, user_metadata=fault,
-        maxRecordsPerFile=200,
+        maxRecordsPerFile=200, nativeWrite=os.environ.get(NATIVE, "true"),
     )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
     python -m tests.spark.faults.run [WORD]     those with the word in their name; some minutes
 
+All of it twice: where Spark's own writer writes the files, and where adelta's does.
+
 Drivers append to tables that are there: tasks fail, workers and executors are killed, jobs are
 cancelled, and drivers are killed at each step of a commit. Then a reader of another library looks:
 the rows are as before or as after, every file of the log is there, and what is on disk beside them
@@ -27,6 +29,7 @@ from tests.spark.faults.driver import (
     CLUSTER_FAULTS,
     DRIVER_DIES,
     FIRST,
+    NATIVE,
     ROWS,
     STREAM,
     TASK_FAULTS,
@@ -54,12 +57,17 @@ def orphans(path: str) -> int:
     return len(found - live)
 
 
-def drive(master: str, work: dict[str, str]) -> list[str]:
+def drive(master: str, work: dict[str, str], native: str = "true") -> list[str]:
     """What became of each write; faults by the table that meets them."""
     items = [f"{fault}={path}" for path, fault in work.items()]
     command = [sys.executable, "-m", "tests.spark.faults.driver", master, *items]
     done = subprocess.run(
-        command, env=quick_spark(), capture_output=True, text=True, timeout=900, check=False
+        command,
+        env=quick_spark() | {NATIVE: native},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     said = done.stdout.split("\n")[: len(work)]
     return [each or f"exit {done.returncode}" for each in said]
@@ -72,15 +80,16 @@ def table(folder: str, fault: str, master: str) -> str:
     return path
 
 
-def meet(folder: str, faults: Sequence[str], master: str) -> list[str]:
+def meet(folder: str, faults: Sequence[str], master: str, native: str) -> list[str]:
     """Have writes of one driver meet faults; their tables."""
     begun = time.monotonic()
     work = {table(folder, fault, master): fault for fault in faults}
-    for (path, fault), said in zip(work.items(), drive(master, work), strict=True):
+    for (path, fault), said in zip(work.items(), drive(master, work, native), strict=True):
         expected, stands = AFTER if fault in MAY_STAND else BEFORE, ids(path)
         good = stands == expected
         print(
-            f"{'good' if good else 'WRONG'}: {fault} on {master}: {said}, {len(stands)} rows,"
+            f"{'good' if good else 'WRONG'}: {fault} on {master}, "
+            f"{'by Spark' if native == 'true' else 'by adelta'}: {said}, {len(stands)} rows,"
             f" {orphans(path)} orphans, {time.monotonic() - begun:.0f} s",
             flush=True,
         )
@@ -99,12 +108,19 @@ def main() -> None:
     runs += [(["workers killed"], LOCAL), *(([fault], CLUSTER) for fault in CLUSTER_FAULTS)]
     runs += [([fault], LOCAL) for fault in DRIVER_DIES]
     runs += [(["in tasks"], CLUSTER)]
+    for native in ("true", "false"):
+        _all(runs, word, native)
+
+
+def _all(runs: Sequence[tuple[list[str], str]], word: str, native: str) -> None:
+    """Have all writes meet their faults, files written by Spark's own writer or by adelta's."""
     with tempfile.TemporaryDirectory() as folder:
         met = []
         for faults, master in runs:
             if any(word in fault for fault in faults):
-                met += meet(folder, [fault for fault in faults if word in fault], master)
-        said = drive(LOCAL, {path: again(path) for path in met})
+                found = [fault for fault in faults if word in fault]
+                met += meet(folder, found, master, native)
+        said = drive(LOCAL, {path: again(path) for path in met}, native)
         twice = [path for path in met if ids(path) != AFTER or orphans(path) < 0]
         print(f"the same writes again: {set(said)}; not each row once: {twice or 'nowhere'}")
 
