@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from adelta import Snapshot, Table, UnityCatalogClient
 
 __all__ = [
+    "add_application",
     "add_definition",
     "add_rows",
     "add_storage",
@@ -147,6 +148,16 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         "--where", metavar="EXPRESSION", help="the rows where this Spark SQL expression is true"
     )
     which.add_argument("--all", action="store_true", help="all rows")
+
+
+def add_application(parser: argparse.ArgumentParser) -> None:
+    """Add ``--txn``."""
+    parser.add_argument(
+        "--txn",
+        metavar="APP=N",
+        type=application,
+        help="an application and the number of its write, which is skipped where it has been done",
+    )
 
 
 def add_user_metadata(parser: argparse.ArgumentParser) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import (
+    add_application,
     add_table,
     add_user_metadata,
-    application,
     name_list,
     open_table,
 )
@@ -42,12 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merge-schema", action="store_true", help="add columns that only the source has"
     )
-    parser.add_argument(
-        "--txn",
-        metavar="APP=N",
-        type=application,
-        help="an application and the number of its write, which is skipped where it has been done",
-    )
+    add_application(parser)
     add_user_metadata(parser)
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, get_args
 
 import adelta
 from adelta.cli.arguments import (
+    add_application,
     add_definition,
     add_table,
     add_user_metadata,
-    application,
     open_table,
     positive,
 )
@@ -65,12 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="few large files a partition, whatever order the rows come in",
     )
-    parser.add_argument(
-        "--txn",
-        metavar="APP=N",
-        type=application,
-        help="an application and the number of its write, which is skipped where it has been done",
-    )
+    add_application(parser)
     add_user_metadata(parser)
 
 
