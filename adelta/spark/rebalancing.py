@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from adelta.errors import AdeltaError
+from adelta.spark.identifiers import quoted
 from adelta.spark.options import WriteOptions
 from adelta.sync._portal import call
 from adelta.table import latest_state, open_table
@@ -49,7 +50,7 @@ def rebalanced(df: DataFrame, options: Mapping[str, str]) -> DataFrame:
         return df
     names = {name.lower(): name for name in df.columns}
     held = [names[name.lower()] for name in partition_by if name.lower() in names]
-    return df.hint("rebalance", *(sf.col(f"`{name.replace('`', '``')}`") for name in held))
+    return df.hint("rebalance", *(sf.col(quoted((name,))) for name in held))
 
 
 async def _spec(asked: WriteOptions) -> WriteSpec:

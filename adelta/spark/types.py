@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "SAME_IN_PARQUET",
     "arrow_schema",
     "conform",
     "fits",
@@ -30,6 +31,12 @@ __all__ = [
     "to_delta_schema",
     "to_spark_schema",
 ]
+
+SAME_IN_PARQUET = (
+    t.BINARY, t.BOOLEAN, t.BYTE, t.DATE, t.DOUBLE, t.FLOAT, t.INTEGER, t.LONG, t.SHORT, t.STRING,
+    t.TIMESTAMP, t.TIMESTAMP_NTZ,
+)  # fmt: skip
+"""Delta's types that Spark's own Parquet reads and writes as adelta does; so it does decimals."""
 
 _COLLATIONS = "__COLLATIONS"
 _EXISTS_DEFAULT = "EXISTS_DEFAULT"  # which Spark would serve for rows from before the column

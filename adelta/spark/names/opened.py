@@ -18,7 +18,7 @@ from adelta.kernel.table_features import (
 from adelta.operations.analyze import analyze
 from adelta.operations.delete import delete
 from adelta.operations.update import update
-from adelta.spark.identifiers import identifier_parts
+from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.merge_by_spark import Computed, joined_by_spark
 from adelta.spark.names.alterations import alter
 from adelta.spark.names.answers import Answers
@@ -286,4 +286,4 @@ def _clusters(snapshot: Snapshot) -> list[str]:
         return []
     domains = call(snapshot.domain_metadata)
     found = clustering_columns(domains.get(CLUSTERING_DOMAIN), snapshot.metadata)
-    return [".".join(f"`{part.replace('`', '``')}`" for part in path) for path in found]
+    return [quoted(path) for path in found]

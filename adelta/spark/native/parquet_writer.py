@@ -24,10 +24,11 @@ from adelta.kernel.table_features import identities_of
 from adelta.kernel.table_properties import TableProperties
 from adelta.operations.convert_files import ConvertTask, StatisticsWanted
 from adelta.operations.distributed_write import discard_files
+from adelta.spark.identifiers import quoted
 from adelta.spark.native import jvm
 from adelta.spark.native.hadoop_root import NotNativeError, hadoop_root, shown_address
 from adelta.spark.native.java_classes import NotCompiledError
-from adelta.spark.types import to_spark_schema
+from adelta.spark.types import SAME_IN_PARQUET, to_spark_schema
 from adelta.storage.object_store import ObjectMeta
 from adelta.table import open_table, roots_of
 from adelta.write.layout import DataFileLayout
@@ -46,11 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["NativeWriter"]
 
 _log = logging.getLogger("adelta.spark")
-_STORED = (
-    t.BINARY, t.BOOLEAN, t.BYTE, t.DATE, t.DOUBLE, t.FLOAT, t.INTEGER, t.LONG, t.SHORT, t.STRING,
-    t.TIMESTAMP, t.TIMESTAMP_NTZ,
-)  # fmt: skip
-"""Types that Spark and adelta write alike; besides decimals."""
 _IN_FOLDERS = (t.BOOLEAN, t.BYTE, t.DATE, t.INTEGER, t.LONG, t.SHORT, t.STRING)
 """Those whose values the names of folders tell exactly, in any session."""
 _FAILED = "[TASK_WRITE_FAILED]"
@@ -170,7 +166,7 @@ def _told(counted: str) -> Iterator[ObjectMeta]:
 
 
 def _column(name: str) -> Column:
-    return f.col(f"`{name.replace('`', '``')}`")
+    return f.col(quoted((name,)))
 
 
 def _in_folder(name: str) -> Column:
@@ -223,7 +219,7 @@ def _check_rows(spec: WriteSpec, schema: t.StructType) -> None:
     for field in schema:
         if not field.nullable or field.metadata.keys() - {"comment"}:
             raise NotNativeError(f"column {field.name} is held to rules")
-        if field.type not in _STORED and not isinstance(field.type, t.DecimalType):
+        if field.type not in SAME_IN_PARQUET and not isinstance(field.type, t.DecimalType):
             raise NotNativeError(f"it has columns of the type {field.type}")
         if field.name in spec.partition_columns and field.type not in _IN_FOLDERS:
             raise NotNativeError(f"it is partitioned by {field.type}")

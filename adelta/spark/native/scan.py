@@ -23,13 +23,14 @@ from adelta.kernel.schema.widening import check_type_changes
 from adelta.kernel.table_features import DELETION_VECTORS, row_id_columns
 from adelta.log.checksum_writer import known_checksum
 from adelta.spark.filters import from_json
+from adelta.spark.identifiers import quoted
 from adelta.spark.native import jvm
 from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files
 from adelta.spark.native.hadoop_root import NotNativeError, hadoop_root, shown_address
 from adelta.spark.native.java_classes import NotCompiledError
 from adelta.spark.native.missing_files import note_root
 from adelta.spark.planning import FilesOnExecutors, planned_from, planning_files_of
-from adelta.spark.types import to_spark_schema
+from adelta.spark.types import SAME_IN_PARQUET, to_spark_schema
 from adelta.spark.zones import condition_in, moment_in
 from adelta.storage.addresses import Place
 from adelta.storage.providers import LOCAL, scheme_of
@@ -48,10 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenVersion", "native_frame"]
 
 _log = logging.getLogger("adelta.spark")
-_AS_SPARK_HAS_THEM = (
-    t.BINARY, t.BOOLEAN, t.BYTE, t.DATE, t.DOUBLE, t.FLOAT, t.INTEGER, t.LONG, t.SHORT, t.STRING,
-    t.TIMESTAMP, t.TIMESTAMP_NTZ,
-)  # fmt: skip
 _FIELD_ID = "parquet.field.id"
 _BY_ID = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
@@ -197,7 +194,7 @@ def _asked_for(
         missing = [name for name in options.columns if name not in found.columns]
         if missing:
             raise NotNativeError(f"there is no column {missing[0]!r}")  # which it says better
-        found = found.select(*(found[f"`{name.replace('`', '``')}`"] for name in options.columns))
+        found = found.select(*(found[quoted((name,))] for name in options.columns))
     return found
 
 
@@ -259,7 +256,7 @@ def _check_type(data_type: t.DataType) -> None:
             _check_type(value)
         case t.DecimalType():
             pass
-        case _ if data_type not in _AS_SPARK_HAS_THEM:
+        case _ if data_type not in SAME_IN_PARQUET:
             raise NotNativeError(f"it has columns of the type {data_type}")
 
 
@@ -269,7 +266,7 @@ def _renamed(
     """The columns in the table's order, under its own names."""
     found = []
     for stored, named, field in zip(physical, logical, wanted, strict=True):
-        column = f.col(f"`{stored.name.replace('`', '``')}`")
+        column = f.col(quoted((stored.name,)))
         if have[stored.name].dataType != field.dataType:
             column = column.cast(field.dataType)  # fields of structs, by position
         found.append(column.alias(named.name, metadata=field.metadata))
