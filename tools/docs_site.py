@@ -30,8 +30,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "perf/README.md": "benchmarks.md",
-    "perf/layout.png": "layout.png",
-}
+} | {f"perf/{plot.name}": plot.name for plot in (ROOT / "perf").glob("*.png")}
 """Files of the repository, and under which names they are on the site."""
 
 OBJECT = re.compile(r"^::: ([\w.]+)", re.MULTILINE)
