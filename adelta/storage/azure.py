@@ -33,8 +33,9 @@ from adelta.storage.azure_options import AzureOptions, parse_azure_options
 from adelta.storage.body_checks import md5_of
 from adelta.storage.forwarding_store import innermost
 from adelta.storage.http_store import HttpObjectStore
+from adelta.storage.http_time import http_time_ms
 from adelta.storage.object_answers import Answer, Kind, Page
-from adelta.storage.object_client import LARGE, ObjectRequest, http_time_ms
+from adelta.storage.object_client import LARGE, ObjectRequest
 from adelta.storage.object_path import check_path
 from adelta.storage.object_store import ObjectMeta
 from adelta.storage.pieces import in_pieces, numbered, put_back

@@ -27,9 +27,10 @@ from adelta.errors import (
     StorageError,
 )
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
+from adelta.storage.http_time import http_time_ms
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_answers import Answer, Failure, Kind, Page
-from adelta.storage.object_client import Into, ObjectRequest, http_time_ms
+from adelta.storage.object_client import Into, ObjectRequest
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import FolderPage, ObjectMeta, ObjectStore, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned

@@ -17,9 +17,10 @@ from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from adelta.storage.http import HttpOptions, HttpPool, proxy_for
+from adelta.storage.http_time import retry_after
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
-from adelta.storage.retry import Outcome, RetryPolicy, retry_after
+from adelta.storage.retry import Outcome, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

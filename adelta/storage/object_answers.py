@@ -18,7 +18,8 @@ from adelta.errors import (
     StorageError,
     ThrottledError,
 )
-from adelta.storage.retry import Outcome, retry_after
+from adelta.storage.http_time import retry_after
+from adelta.storage.retry import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

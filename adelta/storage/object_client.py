@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 from abc import ABC, abstractmethod
 from dataclasses import field, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import aiohttp
@@ -27,6 +23,7 @@ from adelta._memory import check_memory
 from adelta.storage.abandoned_writes import AbandonedWrites
 from adelta.storage.body_checks import object_fault, range_fault
 from adelta.storage.http import HttpPool, proxy_for, unknown_host
+from adelta.storage.http_time import http_time_ms
 from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
 from adelta.storage.object_answers import Answer, Failure, Kind, connection_failure, outcome_of
 from adelta.storage.request_log import logged
@@ -53,7 +50,6 @@ __all__ = [
     "Sending",
     "Signed",
     "Target",
-    "http_time_ms",
     "receive",
     "sent_body",
 ]
@@ -471,32 +467,6 @@ def sent_body(body: bytes) -> bytes | io.BytesIO | None:
 
 def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
-
-
-_HTTP_TIME = re.compile(
-    r"[MTWFS][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):([0-5]\d) GMT", re.ASCII
-)
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-@lru_cache(maxsize=256)
-def http_time_ms(date: str) -> int:
-    """A time as HTTP tells it, in milliseconds since the Unix epoch.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        if usual := _HTTP_TIME.fullmatch(date):
-            day, month, *rest = usual.groups()
-            year, hour, minute, second = map(int, rest)
-            at = datetime(
-                year, _MONTHS.index(month) + 1, int(day), hour, minute, second, tzinfo=UTC
-            )
-            return int(at.timestamp()) * 1000
-        return round(parsedate_to_datetime(date).timestamp() * 1000)
-    except OverflowError as error:  # of a year that the system does not count
-        raise ValueError(str(error)) from error
 
 
 def _kind_of(request: ObjectRequest) -> RequestKind:

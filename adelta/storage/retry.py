@@ -7,12 +7,9 @@ for every protocol alike, and `request_runner` does what it says.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from adelta._dataclasses import dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = [
     "Again",
@@ -25,11 +22,9 @@ __all__ = [
     "Step",
     "Tries",
     "next_step",
-    "retry_after",
 ]
 
 _MOST_KINDS = 2  # of other ways of making a request, each of which is tried once
-_LONGEST_ASKED = 60.0  # seconds that a server's wish to be left alone is heeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +156,3 @@ def next_step(tries: Tries, outcome: Outcome) -> Step:
         if delay is not None:
             return Retry(delay)
     return Done()
-
-
-def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that the headers of an answer ask to wait, a minute at most; 0 where they do not."""
-    value = headers.get("retry-after", "")
-    return min(float(value), _LONGEST_ASKED) if value.isdecimal() else 0.0

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from email.utils import formatdate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adelta._clock import SYSTEM_CLOCK
+from adelta.storage.http_time import retry_after
 from adelta.storage.retry import (
     Again,
     Done,
@@ -17,7 +22,6 @@ from adelta.storage.retry import (
     Step,
     Tries,
     next_step,
-    retry_after,
 )
 
 
@@ -84,3 +88,32 @@ def test_the_step_after_an_attempt(tries: Tries, outcome: Outcome, step: Step) -
 def test_what_a_server_asks_for_is_heeded_for_a_minute(value: str, seconds: float) -> None:
     assert retry_after({"retry-after": value}) == seconds
     assert retry_after({}) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("until", "seconds"),
+    [
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 5.0),
+        ("Friday, 31-Dec-99 23:59:59 GMT", 5.0),  # as servers told it long ago
+        ("Fri Dec 31 23:59:59 1999", 5.0),
+        ("Sat, 01 Jan 2000 23:59:59 GMT", 60.0),
+        ("Fri, 31 Dec 1999 23:59:50 GMT", 0.0),  # over
+        ("Fri, 31 Dec 1999 25:59:59 GMT", 0.0),
+    ],
+)
+def test_a_date_to_wait_for_is_one_by_the_servers_clock(
+    until: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")  # where a date without a zone is not one of this zone
+    time.tzset()
+    told = {"retry-after": until, "date": "Fri, 31 Dec 1999 23:59:54 GMT"}
+    try:
+        assert retry_after(told) == seconds
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_date_to_wait_for_is_one_by_our_clock_where_the_server_tells_no_time() -> None:
+    until = formatdate(SYSTEM_CLOCK.now_ms() / 1000 + 30, usegmt=True)
+    assert 20.0 < retry_after({"retry-after": until}) <= 30.0
