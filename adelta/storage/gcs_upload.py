@@ -113,7 +113,8 @@ class _Session:
         rest, stalls = piece, 0
         while True:
             start = end - len(rest)
-            request = self._request(f"{start}-{end - 1}/{whole}", rest)
+            span = f"{start}-{end - 1}" if rest else "*"  # else its status is asked for
+            request = self._request(f"{span}/{whole}", rest)
             outcome = await self._client.try_send(request)
             if not isinstance(outcome, Answer):
                 if last and outcome.repeated and outcome.kind in (Kind.NOT_FOUND, Kind.REFUSED):
@@ -130,7 +131,7 @@ class _Session:
                 break
             stalls = stalls + 1 if reached == start else 0
             wait = self._client.retry.delay(stalls - 1, 0.0, fraction()) if stalls else 0.0
-            if not start <= reached < end or wait is None:
+            if not start <= reached <= end or wait is None:
                 raise StorageError(
                     f"the upload of {self._key!r} does not go on: the store has {reached:,} bytes "
                     f"of it, where {start:,} to {end:,} were sent"

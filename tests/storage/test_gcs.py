@@ -183,6 +183,26 @@ async def test_a_piece_of_which_nothing_was_kept_is_sent_again_for_a_while(
     await store.aclose()
 
 
+async def test_a_store_that_has_all_and_goes_on_is_asked_for_the_status(
+    gcs_location: GcsLocation, fake_gcs: FakeGcs
+) -> None:
+    """It may have all bytes of an upload, and not have made the object yet."""
+    store = store_at(gcs_location, max_retries="2", init_backoff="1ms")
+    data = bytes(range(256)) * (20 << 12)
+    fake_gcs.lags = 2
+    before, written = store.request_count, store.stats.bytes_written
+    await store.put_stream("x", pieces(data))
+    assert store.request_count - before == 1 + 3 + 2
+    assert store.stats.bytes_written - written < len(data) + 1000  # none of them once more
+    assert await store.get("x") == data
+    fake_gcs.lags = 99
+    with pytest.raises(StorageError, match="does not go on: the store has 20,971,520 bytes"):
+        await store.put_stream("y", pieces(data))
+    fake_gcs.lags = 0
+    assert await paths_of(store) == ["x"]
+    await store.aclose()
+
+
 def test_pieces_go_to_the_session_below_the_path_of_a_server() -> None:
     options = parse_gcs_options(
         {"google_base_url": "https://host/gcs", "google_skip_signature": "1"}, {}

@@ -97,8 +97,8 @@ class FakeGcs(ThreadedServer):
     """The server. What a test may change:
 
     `tokens`, those that requests have to bear one of, unless it is None; `payer`, the project that
-    has to be named; `takes`, how many bytes of a piece of an upload it keeps; `sessions`, the
-    uploads that are under way.
+    has to be named; `takes`, how many bytes of a piece of an upload it keeps; `lags`, how often it
+    says that an upload goes on of which it has all; `sessions`, the uploads that are under way.
     """
 
     def __init__(self) -> None:
@@ -108,6 +108,7 @@ class FakeGcs(ThreadedServer):
         self.tokens: set[str] | None = None
         self.payer: str | None = None
         self.takes: int | None = None
+        self.lags = 0
         self._generation = 1_700_000_000_000_000
 
     def location(self) -> GcsLocation:
@@ -270,7 +271,10 @@ class FakeGcs(ThreadedServer):
             if self.takes is not None:
                 new, self.takes = new[: self.takes], None
             upload.data += new
-        if span[3] != "*" and len(upload.data) == int(span[3]):
+        is_whole = span[3] != "*" and len(upload.data) == int(span[3])
+        if is_whole and self.lags:
+            self.lags -= 1
+        elif is_whole:
             made = self._make(bucket, upload.name, bytes(upload.data), upload.conditions, {})
             upload.made = made
             return web.json_response(made)
