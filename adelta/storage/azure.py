@@ -30,12 +30,12 @@ from adelta.storage.azure_batch import (
 )
 from adelta.storage.azure_client import AzureClient
 from adelta.storage.azure_options import AzureOptions, parse_azure_options
-from adelta.storage.body_checks import md5_of
+from adelta.storage.body_checks import DIGESTED_INLINE, md5_of
 from adelta.storage.forwarding_store import innermost
 from adelta.storage.http_store import HttpObjectStore
 from adelta.storage.http_time import http_time_ms
 from adelta.storage.object_answers import Answer, Kind, Page
-from adelta.storage.object_client import LARGE, ObjectRequest
+from adelta.storage.object_client import ObjectRequest
 from adelta.storage.object_path import check_path
 from adelta.storage.object_store import ObjectMeta
 from adelta.storage.pieces import in_pieces, numbered, put_back
@@ -263,7 +263,7 @@ def _pauses() -> Iterator[float]:
 
 async def _sums(data: bytes) -> dict[str, str]:
     """The header with the checksum of a body."""
-    digest = md5_of(data) if len(data) < LARGE else await in_thread(md5_of, data)
+    digest = md5_of(data) if len(data) < DIGESTED_INLINE else await in_thread(md5_of, data)
     return {"content-md5": base64.b64encode(digest).decode()}
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError
 from adelta.storage.azure_auth import azure_tokens, shared_key
-from adelta.storage.body_checks import Fault, is_whole, md5_of
+from adelta.storage.body_checks import DIGESTED_INLINE, Fault, is_whole, md5_of
 from adelta.storage.bucket_names import is_fabrics_host
 from adelta.storage.object_answers import Answer, Failure, Kind, kind_of
 from adelta.storage.object_client import ObjectRequest, Signed
@@ -29,7 +29,6 @@ __all__ = ["AzureClient"]
 _VERSION = "2023-11-03"
 _CONTAINER = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}|\$root|\$web")
 _WORKSPACE = re.compile(r"[^/\\\x00-\x1f]{1,256}")  # of Fabric, each a container
-_HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 _DIRECTORY = "directory"
 _WRONG_SUM = re.compile(r"(?i)md5.*match")
 _KINDS: Mapping[str, Kind] = {
@@ -185,7 +184,7 @@ class AzureClient(TokenClient):
         if said is None or answer.placed is not None or not is_whole(answer):
             return None
         body = answer.body
-        digest = md5_of(body) if len(body) < _HASHED_INLINE else await in_thread(md5_of, body)
+        digest = md5_of(body) if len(body) < DIGESTED_INLINE else await in_thread(md5_of, body)
         if base64.b64encode(digest).decode() == said:
             return None
         return Fault(f"the body's MD5 is not {said}", certain=True)

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from adelta.storage.object_answers import Answer
 
-__all__ = ["Fault", "is_whole", "md5_of", "object_fault", "range_fault"]
+__all__ = [
+    "DIGESTED_INLINE",
+    "Fault",
+    "is_whole",
+    "md5_of",
+    "native_checksums",
+    "native_is_loaded",
+    "object_fault",
+    "range_fault",
+]
 
-_SMALL = 128 << 10  # bytes of a body that take less time to digest than to hand over
+DIGESTED_INLINE = 128 << 10
+"""Bytes of a body up to which it takes less time to digest than to hand over to a thread."""
+
 _KEEPS_INTERPRETER = 2047  # bytes at a time for which hashlib does
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 
@@ -30,10 +43,28 @@ def md5_of(body: bytes | memoryview) -> bytes:
     threads may take longer to give it back than the whole digest takes.
     """
     digest = hashlib.md5(usedforsecurity=False)
-    step = _KEEPS_INTERPRETER if len(body) <= _SMALL else len(body)
+    step = _KEEPS_INTERPRETER if len(body) <= DIGESTED_INLINE else len(body)
     for start in range(0, len(body), step or 1):
         digest.update(memoryview(body)[start : start + step])
     return digest.digest()
+
+
+@cache
+def native_checksums() -> Any:
+    """What computes CRC-32C and CRC-64/NVME; None where adelta[checksums] is not installed.
+
+    To load it takes as long as to open a table: that is done in a thread, and once something has
+    such a checksum.
+    """
+    try:
+        return import_module("awscrt.checksums")
+    except ImportError:
+        return None
+
+
+def native_is_loaded() -> bool:
+    """Whether `native_checksums` has been loaded, and answers at once."""
+    return native_checksums.cache_info().currsize > 0 and native_checksums() is not None
 
 
 def object_fault(answer: Answer) -> Fault | None:

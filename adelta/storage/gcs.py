@@ -19,7 +19,8 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import ObjectNotFoundError, StorageError
 from adelta.storage.body_checks import md5_of
 from adelta.storage.forwarding_store import innermost
-from adelta.storage.gcs_client import GcsClient, crc32c
+from adelta.storage.gcs_checksums import is_summed_inline, sum_of
+from adelta.storage.gcs_client import GcsClient
 from adelta.storage.gcs_options import GcsOptions, parse_gcs_options
 from adelta.storage.gcs_upload import upload
 from adelta.storage.http_store import HttpObjectStore
@@ -86,7 +87,7 @@ class GcsStore(HttpObjectStore):
         if if_absent:
             wanted["ifGenerationMatch"] = "0"
         boundary = secrets.token_hex(16)
-        if len(data) < LARGE:
+        if is_summed_inline(data):
             body = _two_parts(key, data, boundary)
         else:
             body = await in_thread(_two_parts, key, data, boundary)
@@ -210,12 +211,7 @@ class GcsStore(HttpObjectStore):
 
 def _two_parts(key: str, data: bytes, boundary: str) -> bytes:
     """What the object is called and its checksum, and its bytes."""
-    digest = crc32c()
-    if digest is None:
-        said = {"name": key, "md5Hash": base64.b64encode(md5_of(data)).decode()}
-    else:
-        sums = digest(data, 0).to_bytes(4, "big")
-        said = {"name": key, "crc32c": base64.b64encode(sums).decode()}
+    said = {"name": key, **sum_of(data)}
     return b"".join(
         (
             f"--{boundary}\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n".encode(),

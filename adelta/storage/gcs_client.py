@@ -6,19 +6,14 @@ checksums. All else goes by the JSON API. A request whose `path` is given goes t
 
 from __future__ import annotations
 
-import base64
 import re
-import sys
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
-from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError
-from adelta.storage.body_checks import Fault, is_whole, md5_of
 from adelta.storage.gcs_auth import google_tokens
+from adelta.storage.gcs_checksums import body_fault
 from adelta.storage.object_answers import Answer, Failure, Kind, kind_of
 from adelta.storage.object_client import ObjectRequest, Signed
 from adelta.storage.s3_errors import error_fields
@@ -26,17 +21,17 @@ from adelta.storage.sigv4 import encode_path
 from adelta.storage.token_client import TokenClient, TokenTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from adelta.storage.body_checks import Fault
     from adelta.storage.gcs_options import GcsOptions
 
-__all__ = ["RESUME_INCOMPLETE", "GcsClient", "crc32c"]
+__all__ = ["RESUME_INCOMPLETE", "GcsClient"]
 
 RESUME_INCOMPLETE = 308
 """The status of a resumable upload that goes on."""
 
 _BUCKET = re.compile(r"(?=.{3,222}$)[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
-_HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 _THROTTLES = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "SlowDown"})
 _KINDS = {
     "conditionNotMet": Kind.EXISTS,
@@ -52,16 +47,6 @@ _ADVICE = {
 _WRONG_SUM = re.compile(r"(?i)(?:hash|checksum|crc32c|md5).*(?:match|invalid)")
 _MAY_NOT_USE = "serviceusage.services.use"
 _PAYS = re.compile(r"(?i)requester.?pays|user project|UserProjectMissing")
-
-
-@cache
-def crc32c() -> Callable[[bytes, int], int] | None:
-    """What goes on with a CRC-32C by more bytes; None where adelta[checksums] is not installed."""
-    try:
-        native: Any = import_module("awscrt.checksums")
-    except ImportError:
-        return None
-    return native.crc32c  # type: ignore[no-any-return]
 
 
 class GcsClient(TokenClient):
@@ -138,32 +123,7 @@ class GcsClient(TokenClient):
 
     async def body_fault(self, request: ObjectRequest, answer: Answer) -> Fault | None:
         """What is wrong with the body of an object: it must have the checksum that is told."""
-        if answer.placed is not None or not is_whole(answer):
-            return None
-        if answer.headers.get("x-goog-stored-content-encoding", "identity") != "identity":
-            return None  # it was unpacked on its way, and the checksum is of what is stored
-        said = ",".join(getattr(answer.headers, "getall", _all)("x-goog-hash", []))
-        sums = dict(each.strip().split("=", 1) for each in said.split(",") if "=" in each)
-        if len(answer.body) < _HASHED_INLINE:
-            return _fault(sums, answer.body)
-        return await in_thread(_fault, sums, answer.body)
-
-
-def _all(name: str, default: list[str]) -> list[str]:
-    return default
-
-
-def _fault(sums: Mapping[str, str], body: bytes) -> Fault | None:
-    # To load what computes a CRC-32C takes as long as to open a table.
-    by_md5 = "md5" in sums and len(body) < _HASHED_INLINE and "awscrt" not in sys.modules
-    digest = None if by_md5 else crc32c()
-    if digest is not None and (said := sums.get("crc32c")):
-        made = base64.b64encode(digest(body, 0).to_bytes(4, "big")).decode()
-        return None if made == said else Fault(f"the body's CRC-32C is not {said}", certain=True)
-    if said := sums.get("md5"):
-        made = base64.b64encode(md5_of(body)).decode()
-        return None if made == said else Fault(f"the body's MD5 is not {said}", certain=True)
-    return None
+        return await body_fault(answer)
 
 
 def _told(body: bytes) -> tuple[str, str]:

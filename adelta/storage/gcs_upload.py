@@ -8,10 +8,8 @@ checksum is compared then; a session that fails is cancelled.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import orjson
@@ -20,7 +18,8 @@ from yarl import URL
 from adelta._chance import fraction
 from adelta._concurrency import in_thread
 from adelta.errors import StorageError
-from adelta.storage.gcs_client import RESUME_INCOMPLETE, GcsClient, crc32c
+from adelta.storage.gcs_checksums import StreamSum
+from adelta.storage.gcs_client import RESUME_INCOMPLETE, GcsClient
 from adelta.storage.object_answers import Answer, Kind
 from adelta.storage.object_client import ObjectRequest
 from adelta.storage.pieces import in_pieces
@@ -92,7 +91,7 @@ class _Session:
         self._client = client
         self._key = key
         self._sent = 0
-        self._sums = _Sums()
+        self._sum = StreamSum()
         self._done: Answer | None = None
 
     def _request(self, span: str, body: bytes) -> ObjectRequest:
@@ -109,7 +108,7 @@ class _Session:
         """Send the next piece, and what the store has not taken of it again."""
         end = self._sent + len(piece)
         whole = str(end) if last else "*"
-        await in_thread(self._sums.add, piece)
+        await in_thread(self._sum.add, piece)
         rest, stalls = piece, 0
         while True:
             start = end - len(rest)
@@ -152,7 +151,7 @@ class _Session:
             raise StorageError(
                 f"the store does not say what the upload of {self._key!r} made"
             ) from error
-        if size != self._sent or self._sums.differ(said):
+        if size != self._sent or self._sum.differs(said):
             raise StorageError(
                 f"the upload of {self._key!r} made an object of other bytes than were sent: write "
                 "it again"
@@ -165,26 +164,3 @@ class _Session:
         await self._client.abandoned.then(  # else a late piece may complete it
             self._key, lambda: self._client.try_send(request)
         )
-
-
-class _Sums:
-    """The checksum of what has been sent so far."""
-
-    def __init__(self) -> None:
-        self._crc = 0
-        self._more = crc32c()
-        self._md5: Any = hashlib.md5(usedforsecurity=False)
-
-    def add(self, piece: bytes) -> None:
-        if self._more is not None:
-            self._crc = self._more(piece, self._crc)
-        else:
-            self._md5.update(piece)
-
-    def differ(self, said: dict[str, Any]) -> bool:
-        """Whether the store says another one."""
-        if self._more is not None:
-            name, made = "crc32c", self._crc.to_bytes(4, "big")
-        else:
-            name, made = "md5Hash", self._md5.digest()
-        return said.get(name, "") not in ("", base64.b64encode(made).decode())

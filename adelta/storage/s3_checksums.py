@@ -15,12 +15,17 @@ import base64
 import hashlib
 import re
 import zlib
-from functools import cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
-from adelta.storage.body_checks import Fault, is_whole, md5_of
+from adelta.storage.body_checks import (
+    DIGESTED_INLINE,
+    Fault,
+    is_whole,
+    md5_of,
+    native_checksums,
+    native_is_loaded,
+)
 from adelta.storage.object_answers import Answer, Failure, Kind
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ __all__ = [
     "MULTIPART",
     "body_fault",
     "checksums_of",
+    "is_digested_inline",
     "refuses_checksums",
 ]
 
@@ -62,23 +68,11 @@ def _sha256(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-@cache
-def _native() -> Any:
-    """What computes the rest of S3's algorithms; None where adelta[checksums] is not installed.
-
-    To load it takes as long as to open a table: that is done once an object has such a checksum.
-    """
-    try:
-        return import_module("awscrt.checksums")
-    except ImportError:
-        return None
-
-
 def _digest(name: str, data: bytes) -> bytes | None:
     """The checksum by the algorithm that S3's headers call so; None where nothing computes it."""
     if (known := _ALGORITHMS[name]) is not None:
         return known(data)
-    native = _native()
+    native = native_checksums()
     if native is None:
         return None
     if name == "crc32c":
@@ -101,6 +95,17 @@ async def checksums_of(body: bytes) -> dict[str, str]:
     """The header with the checksum of a body."""
     digest = _crc32(body) if len(body) < _LARGE else await in_thread(_crc32, body)
     return {_HEADER: base64.b64encode(digest).decode()}
+
+
+def is_digested_inline(answer: Answer) -> bool:
+    """Whether `body_fault` takes less time than a hop to a thread."""
+    if len(answer.body) >= DIGESTED_INLINE:
+        return False
+    return native_is_loaded() or not any(
+        f"x-amz-checksum-{name}" in answer.headers
+        for name, known in _ALGORITHMS.items()
+        if known is None
+    )
 
 
 def body_fault(

@@ -29,7 +29,7 @@ from adelta.storage.object_client import (
     Target,
 )
 from adelta.storage.retry import Outcome
-from adelta.storage.s3_checksums import body_fault, refuses_checksums
+from adelta.storage.s3_checksums import body_fault, is_digested_inline, refuses_checksums
 from adelta.storage.s3_errors import failure_of, is_error, is_region, outcome_of_s3
 from adelta.storage.s3_express import (
     Session,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Client"]
 
-_HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 _TOKEN = "x-amz-security-token"
 _SESSION_TOKEN = "x-amz-s3session-token"
 _BEGIN_SESSION = "session="
@@ -142,7 +141,7 @@ class S3Client(ObjectClient[_Target]):
         """What is wrong with the body of a request that is to be verified."""
         digests = None if self.is_express else self.tags_are_digests
         look = partial(body_fault, answer, tags_are_digests=digests)
-        found = look() if len(answer.body) < _HASHED_INLINE else await in_thread(look)
+        found = look() if is_digested_inline(answer) else await in_thread(look)
         fault, digests = found
         self.tags_are_digests = bool(digests)
         return fault

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 import pytest
+from anyio import run_process
 
 import adelta
 from adelta.errors import (
@@ -17,7 +19,7 @@ from adelta.errors import (
     StorageError,
     ThrottledError,
 )
-from adelta.storage import gcs_client
+from adelta.storage import gcs_checksums
 from adelta.storage.gcs import GcsStore
 from adelta.storage.gcs_client import GcsClient
 from adelta.storage.gcs_options import parse_gcs_options
@@ -270,9 +272,9 @@ async def test_an_upload_of_other_bytes_is_found_out(
 def algorithm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What bodies are held to: without adelta[checksums] that is their MD5."""
     if request.param == "md5":
-        monkeypatch.setattr("adelta.storage.gcs.crc32c", lambda: None)
-        monkeypatch.setattr(gcs_client, "crc32c", lambda: None)
-    elif gcs_client.crc32c() is None:
+        monkeypatch.setattr(gcs_checksums, "native_checksums", lambda: None)
+        monkeypatch.setattr(gcs_checksums, "native_is_loaded", lambda: False)
+    elif gcs_checksums.crc32c() is None:
         pytest.skip("awscrt is not installed")
     return str(request.param)
 
@@ -296,6 +298,50 @@ async def test_damage_on_the_way_is_mended_either_way(
     proxy.fates = [damaged_get] * 9
     with pytest.raises(StorageError, match="damaged"):
         await shaky.get("x")
+
+
+async def test_what_computes_checksums_is_loaded_by_a_thread_for_a_large_object_alone(
+    gcs_location: GcsLocation,
+) -> None:
+    """To load it takes longer than to open a table, and would hold up the event loop."""
+    pytest.importorskip("awscrt.checksums")
+    program = f"""
+import asyncio, sys, threading
+from importlib.abc import MetaPathFinder
+from adelta.storage.gcs import GcsStore
+
+class Watch(MetaPathFinder):
+    by = None
+    def find_spec(self, name, path=None, target=None):
+        if name == "awscrt":
+            self.by = threading.current_thread()
+
+watch = Watch()
+sys.meta_path.insert(0, watch)
+
+async def pieces():
+    for _ in range(3):
+        yield bytes(8 << 20)
+
+async def main():
+    options = {gcs_location.storage_options!r}
+    store = GcsStore.from_options({gcs_location.bucket!r}, {gcs_location.prefix!r}, options)
+    await store.put_if_absent(sys.argv[1], b"1")
+    assert await store.get(sys.argv[1]) == b"1"
+    assert watch.by is None
+    if sys.argv[1] == "stream":
+        await store.put_stream("large", pieces())
+    else:
+        await store.put("large", bytes(200 << 10))
+    assert watch.by not in (None, threading.main_thread())
+    assert await store.get(sys.argv[1]) == b"1"
+    await store.put("other", b"2")
+    await store.aclose()
+
+asyncio.run(main())
+"""
+    for large in ("stream", "put"):
+        await run_process([sys.executable, "-c", program, large])
 
 
 # ---------------------------------------------------------------------------------- who pays, who

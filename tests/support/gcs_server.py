@@ -28,7 +28,7 @@ from xml.sax.saxutils import escape
 import pytest
 from aiohttp import web
 
-from adelta.storage.gcs_client import crc32c
+from adelta.storage.gcs_checksums import crc32c
 from tests.support.local_servers import ThreadedServer, free_port, wait_for_port
 from tests.support.unavailable import unavailable
 
