@@ -3,7 +3,9 @@
 A folder is a table where its `_delta_log` has a version, which the same request tells that tells
 the version. Other folders are looked into, down to a depth; tables are not, nor are folders whose
 name begins with ``_`` or ``.``. Of a table that is known its log alone is listed, from its version
-on. What one table, or one folder, fails with is told of that, and does not end the rest.
+on. What there is does not depend on what was known: a table below one that is new is none any more,
+and where a table was, others may be. What one table, or one folder, fails with is told of that, and
+does not end the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import aclosing
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sweep", "Swept"]
 
+T = TypeVar("T")
+
 _LONGEST_LOOK = 120.0  # seconds for one table, or for one page of folders
 
 
@@ -42,11 +46,10 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A folder to look at, `depth` levels below the root; `is_known` of a table that was there."""
+    """A folder to look at, `depth` levels below the root."""
 
     path: str
     depth: int = 0
-    is_known: bool = False
 
 
 class Sweep:
@@ -71,7 +74,7 @@ class Sweep:
         self._limit = limit
         self._tips: dict[str, LogTip] = dict(known)
         self._failures: dict[str, AdeltaError] = {}
-        self._todo = deque([_Work(""), *(_Work(name, is_known=True) for name in known)])
+        self._todo = deque([_Work(""), *(_Work(name, name.count("/") + 1) for name in known)])
         self._under_way = 0
         self._changed = anyio.Event()
 
@@ -83,7 +86,8 @@ class Sweep:
             StorageError: the root cannot be listed.
         """
         await map_stream(self._run, self._items(), limit=self._limit)
-        return Swept(self._tips, self._failures)
+        tips, failures = self._tips, self._failures
+        return Swept(_outermost(tips, tips), _outermost(failures, tips))
 
     async def _items(self) -> AsyncIterator[_Work]:
         """All that is to be done, as it comes to be known."""
@@ -121,7 +125,7 @@ class Sweep:
                 self._tips[work.path] = tip
                 return
             self._tips.pop(work.path, None)
-        if not work.is_known and work.depth < self._max_depth:
+        if work.depth < self._max_depth:
             await self._look_into(work)
 
     async def _look_into(self, work: _Work) -> None:
@@ -139,6 +143,15 @@ class Sweep:
                     if path not in self._known and _may_be_table(path):
                         self._todo.append(_Work(path, work.depth + 1))
                         self._changed.set()
+
+
+def _outermost(found: Mapping[str, T], tables: Mapping[str, LogTip]) -> dict[str, T]:
+    """What was found, but for what lies below a table."""
+    return {
+        path: what
+        for path, what in found.items()
+        if not any(path[:at] in tables for at, letter in enumerate(path) if letter == "/")
+    }
 
 
 def _may_be_table(path: str) -> bool:

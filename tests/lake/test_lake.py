@@ -85,6 +85,34 @@ async def test_a_table_made_anew_at_its_place_is_told_as_another_one(tmp_path: P
         assert told(await lake.refresh()) == [("replaced", "t", 2)]
 
 
+async def test_what_tables_there_are_does_not_depend_on_what_was_known(tmp_path: Path) -> None:
+    for name in ("p/child", "p/other", "q"):
+        await write_table(tmp_path / name, ROWS)
+    async with Lake(tmp_path) as lake:
+        await lake.refresh()
+        await write_table(tmp_path / "p", ROWS)  # the folder of two tables is one
+        shutil.rmtree(tmp_path / "q")  # and where a table was is a folder of two
+        for name in ("q/one", "q/x/y"):
+            await write_table(tmp_path / name, ROWS)
+        assert told(await lake.refresh()) == [
+            ("added", "p", 0),
+            ("dropped", "p/child", None),
+            ("dropped", "p/other", None),
+            ("dropped", "q", None),
+            ("added", "q/one", 0),
+            ("added", "q/x/y", 0),
+        ]
+        async with Lake(tmp_path) as fresh:
+            known = [each.name async for each in lake.tables()]
+            assert known == [each.name async for each in fresh.tables()] == ["p", "q/one", "q/x/y"]
+        shutil.rmtree(tmp_path / "p" / "_delta_log")
+        assert told(await lake.refresh()) == [
+            ("dropped", "p", None),
+            ("added", "p/child", 0),
+            ("added", "p/other", 0),
+        ]
+
+
 async def test_what_one_table_fails_with_does_not_end_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,10 +34,11 @@ class Lake(Handle[_AsyncLake]):
     belongs to one process, whose threads may share it.
 
     Tables are found by listing folders, down to `max_depth` levels below the root; no folder below
-    a table is listed, and none whose name begins with ``_`` or ``.``. `state_memory` bounds, in
-    bytes, what is kept in memory of the tables' logs: what was used longest ago goes first, and is
-    read again when it is asked for. `storage_options` and `allowed_roots` are as for `open_table`,
-    for every table. `catalogs` are catalogs' clients, by the names of the tables that they are for.
+    a table is listed, so that a table below a folder that becomes one is dropped, and none whose
+    name begins with ``_`` or ``.``. `state_memory` bounds, in bytes, what is kept in memory of the
+    tables' logs: what was used longest ago goes first, and is read again when it is asked for.
+    `storage_options` and `allowed_roots` are as for `open_table`, for every table. `catalogs` are
+    catalogs' clients, by the names of the tables that they are for.
 
     Raises:
         InvalidOptionError: the scheme or an option is unknown, or an argument has a value that is
