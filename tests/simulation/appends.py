@@ -2,7 +2,8 @@
 
 Sessions add to lists and read them, as `tests.support.list_appends` has it, each in a process of
 its own; requests fail, and processes die and come back. What was begun by one that has died is in
-doubt: it counts where somebody has seen it. The level of isolation is drawn from the seed.
+doubt: it counts where somebody has seen it. The level of isolation is drawn from the seed, and what
+excludes writers, too: where that is a catalog or the commit owner, their instances die as well.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from adelta.log.commit_reader import read_commit
-from adelta.table import Table
-from tests.simulation.store import Bucket, Direct, SimulatedStore
+from tests.simulation.exclusion import EXCLUDES, Exclusion
+from tests.simulation.store import Direct
 from tests.simulation.transfers import FAULTS
-from tests.simulation.weather import Weather, WeatherStation
+from tests.simulation.weather import CALM, Weather, WeatherStation
 from tests.simulation.world import World
 from tests.support.anomalies import anomalies
 from tests.support.created import create_in
@@ -31,6 +32,7 @@ from tests.support.list_appends import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from adelta.table import Table
     from tests.simulation.store import Network
     from tests.simulation.world import Process
     from tests.support.anomalies import Txn
@@ -50,7 +52,9 @@ def level_of(seed: int) -> str:
 class Sessions:
     """So many sessions on one table, and what is wrong with their history."""
 
-    def __init__(self, seed: int, sessions: int = 3, transactions: int = 8) -> None:
+    def __init__(
+        self, seed: int, sessions: int = 3, transactions: int = 8, *, excludes: str | None = None
+    ) -> None:
         draw = random.Random(f"appends {seed}")
         self.seed, self.level = seed, level_of(seed)
         self.sessions, self.transactions = sessions, transactions
@@ -59,14 +63,14 @@ class Sessions:
         self.weather = Weather(**dict.fromkeys(FAULTS, draw.choice([0, 10, 30]) / 1000))
         self.world = World(seed)
         self.world.keeps_trace = False
-        self.bucket = Bucket(self.world)
+        others = random.Random(f"excludes {seed}")
+        self.exclusion = Exclusion(self.world, excludes or others.choice(EXCLUDES))
         self.said: list[dict[str, Any]] = []
         self.processes: list[Process] = []
 
     def table(self, network: Network) -> Table:
         """A handle over a network."""
-        store = SimulatedStore(self.bucket, network)
-        return Table(store.uri, store=store)
+        return self.exclusion.table(self.exclusion.bucket, network)
 
     def history(self) -> list[Txn]:
         """The transactions that are made in this world."""
@@ -74,12 +78,19 @@ class Sessions:
         return history_of(self.world.run(self._main))
 
     async def _main(self) -> list[dict[str, Any]]:
-        vectors = {"delta.enableDeletionVectors": str(self.vectors).lower()}
+        properties = {"delta.enableDeletionVectors": str(self.vectors).lower()}
+        properties |= self.exclusion.properties
         partition_by = ("key",) if self.partitioned else ()
-        await create_in(self.table(Direct()), SCHEMA, vectors, partition_by)
-        killer = asyncio.ensure_future(self._kill())
+        await self.exclusion.start()
+        await create_in(self.table(Direct()), SCHEMA, properties, partition_by)
+        self.exclusion.meet(self.weather)
+        killers = [asyncio.ensure_future(self._kill())]
+        if self.crashes and self.exclusion.is_served:
+            killers.append(asyncio.ensure_future(self.exclusion.fail_now_and_then()))
         await asyncio.gather(*map(self._session, range(self.sessions)))
-        killer.cancel()
+        for killer in killers:
+            killer.cancel()
+        self.exclusion.meet(CALM)
         await asyncio.sleep(_ARRIVED)
         direct = self.table(Direct())
         self.said.append(await read_all(direct))

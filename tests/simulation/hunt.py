@@ -13,9 +13,10 @@ import itertools
 import time
 from dataclasses import replace
 
+from tests.simulation.exclusion import EXCLUDES
 from tests.simulation.exhaustive import EXCLUSIONS
 from tests.simulation.owned_transfers import owned_transferred
-from tests.simulation.plan import EXCLUDES, Plan
+from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.simulation.specification import Action, Configuration, Violation, checked
 

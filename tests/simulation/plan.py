@@ -7,14 +7,14 @@ import shlex
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
+from tests.simulation.exclusion import EXCLUDES
 from tests.support.workload import ALL_KINDS, PARTITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["EXCLUDES", "SETTINGS", "Plan"]
+__all__ = ["SETTINGS", "Plan"]
 
-EXCLUDES = ("store", "store", "dynamodb", "catalog", "owner", "owner-dynamodb")
 SETTINGS = {
     "changes": {"delta.enableChangeDataFeed": "true"},
     "sidecars": {"delta.checkpointPolicy": "v2", "adelta.checkpoint.partSize": "2"},

@@ -13,14 +13,9 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from adelta.changes import tail
-from adelta.commit.check_then_put import check_then_put
-from adelta.commit.coordinated_store import CoordinatedStore
-from adelta.commit.dynamodb import DynamoDbCoordinator
-from adelta.commit.ownable_store import OwnableStore
 from adelta.errors import (
     AdeltaError,
     ChangesNotAvailableError,
@@ -33,16 +28,13 @@ from adelta.kernel.log_path import commit_path
 from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, vacuum
 from adelta.operations.ownership import adopt_table, release_table
 from adelta.operations.rearrange import auto_compaction
-from adelta.table import Table
 from adelta.write import deletion_vectors
-from tests.simulation.catalog import Catalog, CatalogClient
-from tests.simulation.dynamo import SimulatedDynamoTable
-from tests.simulation.owner import ENDPOINT, OWNER, SimulatedOwner
+from tests.simulation.exclusion import FOLDER, Exclusion
+from tests.simulation.owner import ENDPOINT, OWNER
 from tests.simulation.plan import SETTINGS
-from tests.simulation.store import Bucket, Direct, SimulatedStore
+from tests.simulation.store import Bucket, Direct
 from tests.simulation.weather import CALM, Weather, WeatherStation
 from tests.simulation.world import World
-from tests.support.catalogs import MANAGED
 from tests.support.created import create_in
 from tests.support.linearizability import History, checked, cold_state, read_digest
 from tests.support.workload import PARTITIONS, SCHEMA, Worker
@@ -50,19 +42,16 @@ from tests.support.workload import PARTITIONS, SCHEMA, Worker
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 
-    from adelta.storage.dynamodb import DynamoTable, Item
+    from adelta.table import Table
     from tests.simulation.plan import Plan
-    from tests.simulation.store import Network
     from tests.simulation.world import Process
     from tests.support.linearizability import Checked
 
 __all__ = ["Ran", "run", "shrunk"]
 
 _FAULTS = ("refused", "lost_before", "lost_after", "late", "repeated")
-_FOLDER = "table/"
 _LOG_DIR = "/_delta_log/"
-_LOG = f"{_FOLDER}_delta_log/0"
-_URI = "s3://simulated/table"
+_LOG = f"{FOLDER}_delta_log/0"
 _DAY = 86_400.0
 _IDLE = 40 * _DAY
 _LONGEST = 30.0  # seconds for a commit of each writer, whatever happens
@@ -70,7 +59,6 @@ _READ_COLD = 5  # one version in so many is read by what is left of the log
 _ARRIVED = 100.0  # by when all requests have, also those that nobody waits for
 _FOLLOWED = 120  # seconds in which a tailer gets all that was acknowledged, once faults are over
 _FEW_FILES = 4  # of a partition, that are compacted after a commit where the table asks for it
-_INSTANCES = 2
 _LAGS = 0.3  # of new objects, where listings lag
 _EXPECTED = (CommitConflictError, CommitOutcomeUnknownError, StorageError)
 _HIDDEN = ("_others/notes", "p=a/.begun")  # what a table's folder has that nobody may delete
@@ -100,8 +88,10 @@ class _Run:
         self.plan = plan
         self.world = World(plan.seed)
         self.world.keeps_trace = traced
-        conditional = plan.excludes != "dynamodb" and not plan.overwriting
-        self.bucket = Bucket(self.world, conditional=conditional, page_size=plan.page)
+        self.exclusion = Exclusion(
+            self.world, plan.excludes, overwriting=plan.overwriting, page=plan.page
+        )
+        self.bucket, self.table = self.exclusion.bucket, self.exclusion.table
         self.archive = Bucket(self.world)
         self.bucket.on_change = self._keep
         faults = dict.fromkeys(_FAULTS, plan.faults / 1000)
@@ -110,11 +100,6 @@ class _Run:
         self.unexpected: list[str] = []
         self.generation = 0
         self.young = 0  # the first version after the table was left alone
-        self.items: dict[str, Item] = {}
-        self.catalog = Catalog(self.world) if plan.excludes == "catalog" else None
-        self.owner: SimulatedOwner | None = None
-        if plan.excludes.startswith("owner"):
-            self.owner = SimulatedOwner(self.world, self.bucket, CALM)
         self.gaps = (MissingCommitError,) if plan.lag else ()
         self.followed: list[list[tuple[int, str | None]]] = []
         self.tailers: list[_Tailer] = []
@@ -139,28 +124,12 @@ class _Run:
         was = self.archive.objects
         if _is_commit(path):
             version = int(path[-len("0.json") - 19 : -len(".json")])
-            if version and _FOLDER + commit_path(version - 1) not in was:
+            if version and FOLDER + commit_path(version - 1) not in was:
                 self.unexpected.append(f"version {version} is there before the version before it")
-        elif _LOG_DIR in path or not path.startswith(_FOLDER):
+        elif _LOG_DIR in path or not path.startswith(FOLDER):
             return
         if path in was and was[path].data != data:
             self.unexpected.append(f"{path} is not any more what it was")
-
-    def table(self, bucket: Bucket, network: Network) -> Table:
-        """A handle over a network on the table that a bucket has."""
-        store = SimulatedStore(bucket, network, _URI, _FOLDER)
-        if self.catalog is not None:
-            return Table(store.uri, store=store, catalog=CatalogClient(self.catalog, network))
-        if "dynamodb" not in self.plan.excludes or bucket is not self.bucket:
-            return Table(store.uri, store=store)
-        items = cast("DynamoTable", SimulatedDynamoTable(bucket, network, self.items))
-        create = partial(check_then_put, store)
-        by_entries = DynamoDbCoordinator(store, items, create=create, table_path=store.uri)
-        coordinated = CoordinatedStore(store, by_entries, conditional_put=False)
-        if self.owner is None:
-            return Table(store.uri, store=coordinated)
-        ownable = OwnableStore(coordinated, store, store.put_if_absent, {}, conditional_put=True)
-        return Table(store.uri, store=ownable)
 
     def process(self, kind: str) -> tuple[Process, Table]:
         """A new process with a handle of its own."""
@@ -182,13 +151,11 @@ class _Run:
         }
         for name in plan.settings:
             properties |= SETTINGS[name]
-        properties |= MANAGED if self.catalog is not None else {}
-        if self.owner is not None:
-            properties |= self.owner.properties
-            await self.owner.start(_INSTANCES)
+        properties |= self.exclusion.properties
+        await self.exclusion.start()
         await create_in(self.table(self.bucket, Direct()), SCHEMA, properties, ("p",))
         for name in _HIDDEN:
-            self.bucket.put(_FOLDER + name, b"another's")
+            self.bucket.put(FOLDER + name, b"another's")
         if plan.lag:
             self.bucket.lag = self._lag
         half = max(1, plan.commits // 2)
@@ -202,7 +169,10 @@ class _Run:
         await asyncio.sleep(_ARRIVED)
         self.world.note("the checker begins")
         wrong = await self._wrong()
-        return self.unexpected + (self.owner.failures if self.owner else []) + wrong
+        return self.unexpected + self._failures() + wrong
+
+    def _failures(self) -> list[str]:
+        return self.exclusion.owner.failures if self.exclusion.owner else []
 
     def _lag(self) -> float:
         """How long listings leave a new object out: most of them not at all."""
@@ -220,11 +190,9 @@ class _Run:
         ]
 
     async def _left_alone(self) -> None:
-        if self.owner is not None:  # it would look for what to backfill, every other second
-            self.owner.stop()
+        self.exclusion.stop()  # an owner would look for what to backfill, every other second
         await asyncio.sleep(_IDLE)
-        if self.owner is not None:
-            await self.owner.start(_INSTANCES)
+        await self.exclusion.start()
 
     async def _used(self, commits: int) -> None:
         """The table is used by everybody until the commits are made."""
@@ -233,12 +201,9 @@ class _Run:
         keepers = [asyncio.ensure_future(self._keeper(name)) for name in self.plan.keepers]
         self.tailers = [_Tailer() for _ in range(self.plan.tailers)]
         tailers = [asyncio.ensure_future(self._tail(each)) for each in self.tailers]
-        if self.catalog is not None and self.plan.crashes:
-            keepers.append(asyncio.ensure_future(self._fail_over(self.catalog)))
-        if self.owner is not None:
-            self.owner.meet(self.weather)
-            if self.plan.crashes:
-                keepers.append(asyncio.ensure_future(self.owner.kill_now_and_then()))
+        self.exclusion.meet(self.weather)
+        if self.plan.crashes and self.exclusion.is_served:
+            keepers.append(asyncio.ensure_future(self.exclusion.fail_now_and_then()))
         done, late = await asyncio.wait(writers, timeout=_LONGEST + _LONGEST * commits)
         for task in done:
             task.result()
@@ -254,8 +219,7 @@ class _Run:
         await asyncio.gather(killer, *keepers, *writers, *tailers, return_exceptions=True)
         for process in self.world.processes:
             process.crash()
-        if self.owner is not None:
-            self.owner.meet(CALM)
+        self.exclusion.meet(CALM)
 
     async def _writer(self, commits: int) -> None:
         """One writer, which comes back after each crash."""
@@ -285,11 +249,6 @@ class _Run:
             await asyncio.sleep(self.world.random.uniform(0, 2.0))
             alive = [each for each in self.world.processes if each.alive]
             self.world.random.choice(alive).crash()
-
-    async def _fail_over(self, catalog: Catalog) -> None:
-        while True:
-            await asyncio.sleep(self.world.random.uniform(1.0, 10.0))
-            catalog.fail_over(self.world.random.uniform(0.0, 2.0))
 
     async def _all_is_followed(self) -> None:
         """Wait in calm until each tailer has got all that was acknowledged; say which one does not.
@@ -357,8 +316,7 @@ class _Run:
 
     async def _change_owner(self, table: Table) -> None:
         """Take the table from its owner, or have the owner take it."""
-        assert self.owner is not None
-        if self.owner.properties.keys() & (await table.snapshot()).properties.keys():
+        if self.exclusion.properties.keys() & (await table.snapshot()).properties.keys():
             await release_table(table)
         else:
             await adopt_table(table, OWNER, {"endpoint": ENDPOINT})
@@ -415,7 +373,7 @@ class _Run:
         return [
             f"{path} is gone, which the versions from {first} to {end} need"
             for path, first, end in commits + history.spans
-            if end >= self.young and _FOLDER + path in was and _FOLDER + path not in there
+            if end >= self.young and FOLDER + path in was and FOLDER + path not in there
         ]
 
 

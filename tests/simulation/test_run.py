@@ -15,7 +15,8 @@ import pytest
 from adelta.changes import tail
 from tests.mutation.simulated import simulated
 from tests.simulation.__main__ import main
-from tests.simulation.plan import EXCLUDES, Plan
+from tests.simulation.exclusion import EXCLUDES
+from tests.simulation.plan import Plan
 from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import DEEP, cases
 from tests.support.workload import ALL_KINDS
@@ -122,8 +123,8 @@ def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_c
 def test_an_owner_whose_statements_are_transactions_of_their_own_is_found() -> None:
     def found(seed: int) -> bool:
         made = _Run(Plan(seed, commits=4, keepers=(), excludes="owner"), traced=False)
-        assert made.owner is not None
-        made.owner.base.torn = True
+        assert made.exclusion.owner is not None
+        made.exclusion.owner.base.torn = True
         return any("has ratified version" in each for each in made.world.run(made.main))
 
     assert any(map(found, range(3, 9)))

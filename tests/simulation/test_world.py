@@ -15,8 +15,9 @@ import pytest
 from adelta._clock import monotonic
 from adelta._concurrency import in_thread, together
 from adelta.errors import ObjectExistsError
+from tests.simulation.exclusion import EXCLUDES
 from tests.simulation.loop import StuckError
-from tests.simulation.plan import EXCLUDES, Plan
+from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.simulation.store import Bucket, Direct, SimulatedStore
 from tests.simulation.world import World, here
