@@ -64,6 +64,8 @@ public final class TableFileIndex implements FileIndex {
     private final String rootPath;
     private final StructType partitions;
     private long bytes;  // less than none: not known yet
+    private long rows;
+    private boolean countsRows;  // once it has been asked for them
     private final boolean vectors;
     private final boolean rowIds;
     private final Function planner;
@@ -72,7 +74,8 @@ public final class TableFileIndex implements FileIndex {
     /**
      * `planner` makes of filters, as JSON, what `read` understands: with `vectors` each file has a
      * deletion vector beside it, or an empty text, and with `rowIds` the id of its first row and a
-     * version. Equal tables have equal files.
+     * version. For "bytes" and "rows" it says how many there are of all files, as eight bytes. Equal
+     * tables have equal files.
      */
     public TableFileIndex(
             String table, String rootPath, StructType partitions, String bytes, Boolean vectors,
@@ -278,9 +281,28 @@ public final class TableFileIndex implements FileIndex {
 
     public synchronized long sizeInBytes() {
         if (bytes < 0L) {
-            bytes = ByteBuffer.wrap(asked("")).getLong();
+            bytes = number("bytes");
         }
         return bytes;
+    }
+
+    /** How many rows there are; less than none where the log does not say. */
+    synchronized long rows() {
+        if (!countsRows) {
+            rows = number("rows");
+            countsRows = true;
+        }
+        return rows;
+    }
+
+    /** Let counts of all rows of tables be answered without reading them, in a session. */
+    public static void countByMetadata(
+            org.apache.spark.sql.classic.SparkSession session, String deleted) {
+        MetadataOnlyQuery.give(session, deleted);
+    }
+
+    private long number(String what) {
+        return ByteBuffer.wrap(asked(what)).getLong();
     }
 
     /** What the planner is told of a table of so many rows. */

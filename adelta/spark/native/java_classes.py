@@ -27,7 +27,11 @@ __all__ = ["NotCompiledError", "jar_of", "java_class", "ship_class"]
 
 _log = logging.getLogger("adelta.spark")
 _PACKAGE = "adelta.spark"
-_PARTS = {"TableFormat": ("DeletionVector",), "TableWriter": ("WrittenFiles", "LocalFiles")}
+_PARTS = {
+    "TableFileIndex": ("MetadataOnlyQuery",),
+    "TableFormat": ("DeletionVector",),
+    "TableWriter": ("WrittenFiles", "LocalFiles"),
+}
 """Classes that are compiled, and shipped, with another one that alone uses them."""
 _lock = threading.Lock()
 _compilers: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by py4j's gateway

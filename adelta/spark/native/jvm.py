@@ -346,15 +346,18 @@ def file_index(
     """The files of a table's version that `name` tells from all others.
 
     `plan` is given filters as JSON, in threads of py4j's, and answers as `encode_files` does, which
-    with `vectors` tells of deletion vectors, and with `row_ids` of ids of rows. Where `size` is
-    None it is asked for the bytes of all files by an empty text, and answers with eight bytes.
+    with `vectors` tells of deletion vectors, and with `row_ids` of ids of rows. It is asked for the
+    ``bytes`` of all files where `size` is None, and for the ``rows`` of all by queries that count
+    them, and answers with eight bytes.
     """
     gateway: Any = spark.sparkContext._gateway
     java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     schema = spark._jsparkSession.parseDataType(json.dumps(partitions.jsonValue()))
     bytes_of_all, planner = str(-1 if size is None else size), _function(gateway, _Planner(plan))
     arguments = (name, root, schema, bytes_of_all, vectors, row_ids, planner)
-    return _new(gateway, _INDEX, arguments)
+    index = _new(gateway, _INDEX, arguments)
+    index.countByMetadata(spark._jsparkSession, DELETED)
+    return index
 
 
 def _function(gateway: Any, function: _Planner) -> Any:

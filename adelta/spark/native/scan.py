@@ -141,8 +141,10 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
 
     def plan(filters: str) -> bytes:
         asked = None if large is None else large.asked_here()
-        if not filters:
+        if filters == "bytes":
             return call(_size, version, asked)
+        if filters == "rows":
+            return _number(call(_row_count, version, asked))
         return call(_planned, replace(plans, large=asked), filters)
 
     index = jvm.file_index(
@@ -310,11 +312,11 @@ async def _size(version: OpenVersion, large: FilesOnExecutors | None) -> bytes:
     """Bytes of the files, as `TableFileIndex.java` reads it."""
     try:
         if large is not None:
-            return (await large.totals(version.snapshot)).size.to_bytes(8, "big")
+            return _number((await large.totals(version.snapshot)).size)
         files = await version.snapshot.files(columns=["size"])
     finally:
         await give_back_connections(version._table)
-    return _sum(files).to_bytes(8, "big")
+    return _number(_sum(files))
 
 
 async def _row_count(version: OpenVersion, large: FilesOnExecutors | None) -> int | None:
@@ -329,6 +331,11 @@ async def _row_count(version: OpenVersion, large: FilesOnExecutors | None) -> in
     if found is None or len(found[1]):
         return None
     return found[0]
+
+
+def _number(value: int | None) -> bytes:
+    """A number as `TableFileIndex.java` reads it: less than none where it is not known."""
+    return (-1 if value is None else value).to_bytes(8, "big", signed=True)
 
 
 def _sum(files: pa.Table) -> int:
