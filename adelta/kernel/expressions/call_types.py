@@ -42,6 +42,7 @@ _WHOLE = ((t.INTEGER,), t.INTEGER)
 _DATE = ((t.DATE,), t.DATE)
 _DAY_OR_TIME = ((t.DATE, *_TIMES), t.DATE)
 _TIME = (_TIMES, t.TIMESTAMP)
+_INSTANT = ((t.TIMESTAMP,), t.TIMESTAMP)
 _SUBSTRING = (_STRING, _WHOLE, _WHOLE)
 
 _Parameter = tuple[tuple[t.DataType, ...], t.DataType]
@@ -51,9 +52,9 @@ _SIGNATURES: Mapping[str, tuple[tuple[_Parameter, ...], t.DataType]] = MappingPr
         "add_months": ((_DATE, _WHOLE), t.DATE),
         "contains": ((_STRING, _STRING), t.BOOLEAN),
         "date_add": ((_DATE, _WHOLE), t.DATE),
-        "date_format": ((_TIME, _STRING), t.STRING),
+        "date_format": ((_INSTANT, _STRING), t.STRING),
         "date_sub": ((_DATE, _WHOLE), t.DATE),
-        "date_trunc": ((_STRING, _TIME), t.TIMESTAMP),
+        "date_trunc": ((_STRING, _INSTANT), t.TIMESTAMP),
         "datediff": ((_DATE, _DATE), t.INTEGER),
         "day": ((_DAY_OR_TIME,), t.INTEGER),
         "dayofweek": ((_DAY_OR_TIME,), t.INTEGER),
@@ -246,7 +247,7 @@ def _implicit(kind: t.DataType, to: t.DataType) -> bool:
     if to == t.DATE:
         return kind == t.STRING or kind in _TIMES
     if to == t.TIMESTAMP:
-        return kind in (t.STRING, t.DATE)
+        return kind in (t.STRING, t.DATE, t.TIMESTAMP_NTZ)
     return kind == t.STRING
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,7 +23,7 @@ from adelta.kernel.expressions.text_values import (
     UTC_NAMES,
     format_timestamp,
     parse_date,
-    parse_timestamp,
+    parse_instant,
     parse_timestamp_ntz,
     time_zone,
 )
@@ -33,13 +33,26 @@ from adelta.kernel.schema.arrow import to_arrow_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["can_cast", "cast_values", "double_text", "instants_of", "never_fails", "wall_clock"]
+__all__ = [
+    "can_cast",
+    "cast_values",
+    "double_text",
+    "instants_near",
+    "instants_of",
+    "never_fails",
+    "wall_clock",
+]
 
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
 _CHANGES_END = 2_145_916_800_000_000  # 2038: Arrow does not go on with a zone's last rule
+_CALENDAR = 146_097 * 86_400_000_000  # 400 years, after which days of the week come again
+_CALENDAR_BEGINS = -62_135_510_400_000_000  # the second day of year 1
+_RULES_BEGIN = 4_102_444_800_000_000  # 2100: from here on all zones change by a rule
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=100)
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _INTEGERS = {t.BYTE: 8, t.SHORT: 16, t.INTEGER: 32, t.LONG: 64}
@@ -125,7 +138,10 @@ def cast_values(
 
 
 def _each(values: Values, convert: Callable[[Any], Any], to: t.DataType, is_try: bool) -> Values:
-    """Convert value by value; None from `convert` is a value that does not fit."""
+    """Convert value by value; None from `convert` is a value that does not fit.
+
+    It gives instants as their microseconds.
+    """
     target = to_arrow_type(to)
     out: list[Any] = []
     for value in values.to_pylist():
@@ -134,6 +150,8 @@ def _each(values: Values, convert: Callable[[Any], Any], to: t.DataType, is_try:
             _refuse(value, to)
         out.append(made)
     try:
+        if to == t.TIMESTAMP:
+            return pc.cast(column_of(out, pa.int64()), target)
         return column_of(out, target)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise InvalidExpressionError(f"a value does not fit into {to}: {error}") from error
@@ -185,7 +203,7 @@ def _reader(to: t.DataType, zone: str) -> Callable[[str], Any]:
     if to == t.DATE:
         return parse_date
     if to == t.TIMESTAMP:
-        return lambda text: parse_timestamp(text, zone)
+        return lambda text: parse_instant(text, zone)
     if to == t.TIMESTAMP_NTZ:
         return parse_timestamp_ntz
     limit = 1 << (_INTEGERS[to] - 1)  # type: ignore[index]  # what is left are the integers
@@ -286,15 +304,15 @@ def wall_clock(instants: Values, zone: str) -> Values:
     there = time_zone(zone)
 
     def local(instant: datetime) -> datetime:
-        return instant.astimezone(there).replace(tzinfo=None)
+        return instant.replace(tzinfo=UTC).astimezone(there).replace(tzinfo=None)
 
     if _is_far(instants):
-        return _each(instants, local, t.TIMESTAMP_NTZ, False)
+        return _by_calendar(instants, local).cast(pa.timestamp("us"))
     try:
         shown: Values = pc.local_timestamp(instants.cast(pa.timestamp("us", zone)))
         return shown
-    except (pa.ArrowInvalid, pa.ArrowKeyError):
-        return _each(instants, local, t.TIMESTAMP_NTZ, False)  # an offset, not a region
+    except (pa.ArrowInvalid, pa.ArrowKeyError):  # an offset, not a region
+        return _by_calendar(instants, local).cast(pa.timestamp("us"))
 
 
 def instants_of(wall: Values, zone: str) -> Values:
@@ -304,15 +322,54 @@ def instants_of(wall: Values, zone: str) -> Values:
     there = time_zone(zone)
 
     def instant(shown: datetime) -> datetime:
-        return shown.replace(tzinfo=there).astimezone(UTC)
+        return shown.replace(tzinfo=there).astimezone(UTC).replace(tzinfo=None)
 
     if _is_far(wall):
-        return _each(wall, instant, t.TIMESTAMP, False)
+        return _by_calendar(wall, instant).cast(pa.timestamp("us", "UTC"))
     try:
         found = pc.assume_timezone(wall, zone, ambiguous="earliest", nonexistent="raise")
         return found.cast(pa.timestamp("us", "UTC"))
     except (pa.ArrowInvalid, pa.ArrowKeyError):
-        return _each(wall, instant, t.TIMESTAMP, False)
+        return _by_calendar(wall, instant).cast(pa.timestamp("us", "UTC"))
+
+
+def instants_near(wall: Values, of: Values, shown: Values, zone: str) -> Values:
+    """When a clock in `zone` shows `wall`, of which it is made at the instants `of`.
+
+    These are those at which it has `shown` another time. Of two it is the one at which the clock is
+    as far ahead as it is then, as Java has it.
+    """
+    found = instants_of(wall, zone)
+    if zone in UTC_NAMES:
+        return found
+    ahead = pc.subtract(shown.cast(pa.int64()), of.cast(pa.int64()))
+    alike = pc.subtract(pc.cast(wall, pa.timestamp("us")).cast(pa.int64()), ahead)
+    differs = pc.not_equal(alike, found.cast(pa.int64()))
+    if not pc.any(differs, min_count=0).as_py():
+        return found
+    alike = alike.cast(found.type)
+    return pc.if_else(pc.equal(wall_clock(alike, zone), wall), alike, found)
+
+
+def _by_calendar(times: Values, convert: Callable[[datetime], datetime]) -> Values:
+    """Microseconds of times that Arrow does not convert, one by one, without a zone on both sides.
+
+    Years that Python lacks go by others with the same calendar.
+    """
+    out: list[int | None] = []
+    micros = pc.cast(times, pa.timestamp("us", times.type.tz)).cast(pa.int64())
+    for value in micros.to_pylist():
+        if value is None:
+            out.append(None)
+            continue
+        cycles = 0
+        if value >= _RULES_BEGIN:
+            cycles = (value - _RULES_BEGIN) // _CALENDAR
+        elif value < _CALENDAR_BEGINS:
+            cycles = (value - _CALENDAR_BEGINS) // _CALENDAR
+        found = convert(_EPOCH + timedelta(microseconds=value - cycles * _CALENDAR))
+        out.append((found - _EPOCH) // _MICROSECOND + cycles * _CALENDAR)
+    return column_of(out, pa.int64())
 
 
 def _is_far(times: Values) -> bool:
@@ -362,8 +419,7 @@ def _number_to_timestamp(values: Values, is_try: bool) -> Values:
         micros = int((exact * _MICROS).to_integral_value(ROUND_DOWN, _EXACT))
         return micros if -(1 << 63) <= micros < 1 << 63 else None
 
-    made = _each(values, instant, t.LONG, is_try)
-    return made.cast(pa.timestamp("us", "UTC"))
+    return _each(values, instant, t.TIMESTAMP, is_try)
 
 
 # --------------------------------------------------------------------------------------- numbers

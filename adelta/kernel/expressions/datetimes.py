@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.expressions.casts import instants_of, wall_clock
+from adelta.kernel.expressions.casts import instants_near, instants_of, wall_clock
 
 __all__ = [
     "FIELDS",
@@ -62,7 +63,8 @@ _PATTERNS = {
     "ss": "%S",
     "DDD": "%j",
 }
-_MOST_MONTHS = 12 * 9_999
+_QUOTED = re.compile(r"'((?:[^']|'')*)'", re.DOTALL)
+_MOST_MONTHS = 12 * 10_000 - 1
 
 
 def field(name: str, values: Values, zone: str) -> Values:
@@ -99,7 +101,11 @@ def truncate_timestamp(values: Values, unit: str, zone: str) -> Values:
     name = _TIME_UNITS.get(unit.upper())
     if name is None:
         return pa.nulls(len(values), pa.timestamp("us", "UTC"))
-    return instants_of(pc.floor_temporal(_wall(values, zone), unit=name), zone)
+    wall = _wall(values, zone)
+    began = pc.floor_temporal(wall, unit=name)
+    if name in _DATE_UNITS.values():
+        return instants_of(began, zone)
+    return instants_near(began, values, wall, zone)
 
 
 def add_days(values: Values, days: Values) -> Values:
@@ -189,13 +195,13 @@ def _strftime(pattern: str) -> str:
     while at < len(pattern):
         letter = pattern[at]
         if letter == "'":
-            end = pattern.find("'", at + 1)
-            if end < 0:
+            quoted = _QUOTED.match(pattern, at)
+            if quoted is None:
                 raise InvalidExpressionError(
                     f"the pattern {pattern!r} has a quote that is not closed"
                 )
-            out.append((pattern[at + 1 : end] or "'").replace("%", "%%"))
-            at = end + 1
+            out.append((quoted[1].replace("''", "'") or "'").replace("%", "%%"))
+            at = quoted.end()
             continue
         run = len(pattern) - at - len(pattern[at:].lstrip(letter))
         if letter.isascii() and letter.isalpha():

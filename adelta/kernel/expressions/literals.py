@@ -11,8 +11,13 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.expressions.nodes import Literal, LiteralValue
-from adelta.kernel.expressions.text_values import parse_date, parse_timestamp, parse_timestamp_ntz
+from adelta.kernel.expressions.nodes import Cast, Literal, LiteralValue, Node
+from adelta.kernel.expressions.text_values import (
+    parse_date,
+    parse_instant,
+    parse_timestamp,
+    parse_timestamp_ntz,
+)
 from adelta.kernel.schema import types as t
 
 __all__ = [
@@ -92,8 +97,10 @@ def number_literal(text: str, *, negative: bool = False) -> Literal:
     return _integer(int(signed) if len(signed) < 60 else None, signed)
 
 
-def typed_literal(keyword: str, text: str, zone: str) -> Literal:
+def typed_literal(keyword: str, text: str, zone: str) -> Node:
     """The literal of ``DATE '…'``, ``TIMESTAMP '…'`` and so on, given keyword and text.
+
+    It is a cast where Python's `datetime` does not hold the instant.
 
     Raises:
         InvalidExpressionError: the text is no such value.
@@ -105,6 +112,8 @@ def typed_literal(keyword: str, text: str, zone: str) -> Literal:
         value, data_type = parse_timestamp_ntz(text), t.TIMESTAMP_NTZ
     else:
         value, data_type = parse_timestamp(text, zone), t.TIMESTAMP
+    if value is None and data_type == t.TIMESTAMP and parse_instant(text, zone) is not None:
+        return Cast(Literal(text, t.STRING), t.TIMESTAMP)
     if value is None:
         raise InvalidExpressionError(
             f"{keyword} '{text}' is no {data_type}: write it as '2024-01-31'"

@@ -237,7 +237,7 @@ class _Binder:
                 )
                 if name in LIBRARY and _lacks_constant(name, arguments):
                     return Literal(None, result), result
-                within = (a.type for a in arguments if isinstance(a, Cast))
+                within = (a.type for a in arguments if isinstance(a, Cast | Literal))
                 return Call(name, arguments, zone or self._zone_of(*types, *within)), result
         raise InvalidExpressionError(f"{node!r} is not an expression")
 
@@ -327,7 +327,7 @@ class _Binder:
         to = common_type(left, right)
         if to == t.VOID:
             to = t.DOUBLE
-        if op == "/" and to in INTEGERS:
+        if op == "/" and to in (*INTEGERS, t.FLOAT):
             to = t.DOUBLE
         if op == "div":
             to = t.LONG if to in INTEGERS else None

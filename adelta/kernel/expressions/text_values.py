@@ -19,6 +19,7 @@ __all__ = [
     "UTC_NAMES",
     "format_timestamp",
     "parse_date",
+    "parse_instant",
     "parse_timestamp",
     "parse_timestamp_ntz",
     "time_zone",
@@ -31,6 +32,7 @@ _TIMESTAMP = re.compile(
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?")
 # Java's String.trim and Spark's trimAll: all controls and the space.
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BLANK = "".join(map(chr, range(33))) + "\x7f"
 
 
@@ -72,17 +74,37 @@ def parse_date(text: str) -> date | None:
 
 
 def parse_timestamp(text: str, zone: str = "UTC") -> datetime | None:
-    """The instant, in UTC, that `text` casts to, or None; it is in `zone` if it names none."""
+    """The instant, in UTC, that `text` casts to, or None; it is in `zone` if it names none.
+
+    There is none, either, where Python's `datetime` cannot hold it.
+    """
+    micros = parse_instant(text, zone)
+    try:
+        return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+
+
+def parse_instant(text: str, zone: str = "UTC") -> int | None:
+    """The instant that `text` casts to, in microseconds since 1970, or None where it is none.
+
+    Where it is the last day of 9999, whose end is later in UTC, it is one all the same.
+
+    Raises:
+        InvalidExpressionError: there is no such `zone`.
+    """
     parsed = _parse(text)
     if parsed is None:
         return None
     wall, suffix = parsed
     try:
-        return wall.replace(tzinfo=time_zone(suffix or zone)).astimezone(UTC)
-    except (InvalidExpressionError, OverflowError):
+        there = time_zone(suffix or zone)
+    except InvalidExpressionError:
         if suffix is None:
             raise
         return None
+    ahead = wall.replace(tzinfo=there).utcoffset() or timedelta(0)
+    return (wall.replace(tzinfo=UTC) - _EPOCH - ahead) // timedelta(microseconds=1)
 
 
 def parse_timestamp_ntz(text: str) -> datetime | None:

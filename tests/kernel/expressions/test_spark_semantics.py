@@ -114,6 +114,7 @@ ARITHMETIC = [
     ("round(-2.5D)", -3.0, t.DOUBLE),
     ("round(1.005D, 2)", 1.01, t.DOUBLE),
     ("round(0.35F, 1)", 0.30000001192092896, t.FLOAT),
+    ("1F / 3F", 1 / 3, t.DOUBLE),
     ("round(1.2345, 2)", D("1.23"), t.DecimalType(4, 2)),
     ("round(15, -1)", 20, t.INTEGER),
     ("abs('-1')", 1.0, t.DOUBLE),
@@ -202,6 +203,8 @@ DATES = [
     ("last_day('2020-02-01')", date(2020, 2, 29)),
     ("date_format(timestamp'2020-05-06 07:08:09', 'yyyy-MM-dd-HH')", "2020-05-06-07"),
     ("date_format(date'2020-05-06', \"yyyy'M'MM\")", "2020M05"),
+    ("date_format(date'2020-05-06', \"'o''clock' yyyy''MM\")", "o'clock 2020'05"),
+    ("CAST(date'9999-12-31' - INTERVAL 1 MONTH AS STRING)", "9999-11-30"),
     ("to_date('2020-01-01 10:00:00')", date(2020, 1, 1)),
     ("to_timestamp('2020-01-01')", ts(2020, 1, 1)),
 ]
@@ -337,10 +340,38 @@ def test_what_is_an_error_in_spark_is_one_here(text, why):
         ("hour(timestamp'2020-06-30 22:00:00Z')", 0),
         ("date_trunc('day', timestamp'2020-06-30 23:00:00Z')", ts(2020, 6, 30, 22)),
         ("CAST(timestamp'2020-06-30 22:00:00Z' AS STRING)", "2020-07-01 00:00:00"),
+        ("hour('2020-06-30 22:00:00')", 22),
+        ("hour(date'2020-07-01')", 0),
+        ("date_trunc('day', date'2020-07-01')", ts(2020, 6, 30, 22)),
+        ("date_format('2020-07-01 05:00:00', 'HH')", "05"),
         # An hour that the clocks skip is one hour later, one that comes twice is the first one.
         ("CAST(timestamp_ntz'2020-03-29 02:30:00' AS TIMESTAMP)", ts(2020, 3, 29, 1, 30)),
         ("CAST(timestamp_ntz'2020-10-25 02:30:00' AS TIMESTAMP)", ts(2020, 10, 25, 0, 30)),
+        # What is made of an instant in the second of such hours is in the second one, too.
+        ("date_trunc('hour', timestamp'2020-10-25 01:30:00Z')", ts(2020, 10, 25, 1)),
+        ("date_trunc('second', timestamp'2020-10-25 00:30:00Z')", ts(2020, 10, 25, 0, 30)),
+        ("timestamp'2020-11-25 01:30:00Z' - INTERVAL 1 MONTH", ts(2020, 10, 25, 1, 30)),
+        ("timestamp'2020-10-26 01:30:00Z' - INTERVAL 1 DAY", ts(2020, 10, 25, 1, 30)),
+        ("timestamp'2020-10-24 00:30:00Z' + INTERVAL 1 DAY", ts(2020, 10, 25, 0, 30)),
+        ("date_trunc('week', timestamp'2020-10-25 01:30:00Z')", ts(2020, 10, 18, 22)),
+        ("date_trunc('hour', timestamp_ntz'2020-07-01 10:30:00')", ts(2020, 7, 1, 8)),
+        ("date_format(timestamp_ntz'2020-03-29 02:30:00', 'HH:mm')", "03:30"),
+        ("unix_seconds(timestamp_ntz'2020-01-01 00:00:00')", 1577836800),
     ],
 )
 def test_dates_and_times_meet_in_the_zone_of_the_session(text, value):
     assert value_of(text, zone="Europe/Vienna") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("CAST(CAST('9999-12-31 23:59:59' AS TIMESTAMP) AS STRING)", "9999-12-31 23:59:59"),
+        ("year(TIMESTAMP '9999-12-31 23:59:59.999999')", 9999),
+        ("CAST(timestamp_ntz'9999-12-31 23:59:59' AS TIMESTAMP) > '2020-01-01'", True),
+        ("unix_micros(CAST('9999-12-31 23:59:59' AS TIMESTAMP))", 253_402_318_799_000_000),
+        ("TRY_CAST('10000-01-01' AS TIMESTAMP)", None),
+    ],
+)
+def test_the_last_day_of_all_ends_where_it_is_the_next_year_in_utc(text, value):
+    assert value_of(text, zone="America/New_York") == value

@@ -13,7 +13,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import column_of
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.expressions.casts import instants_of, wall_clock
+from adelta.kernel.expressions.casts import instants_near, wall_clock
 from adelta.kernel.expressions.datetimes import add_months
 from adelta.kernel.expressions.library._function import Function, Parameter, Values
 from adelta.kernel.schema import types as t
@@ -119,7 +119,7 @@ def _plus_months(values: Values, months: int, *, zone: str) -> Values:
     of_day = pc.subtract(wall.cast(pa.int64()), midnight.cast(pa.int64()))
     day = add_months(midnight.cast(pa.date32()), count).cast(pa.timestamp("us")).cast(pa.int64())
     moved = pc.add(day, of_day).cast(pa.timestamp("us"))
-    return moved if values.type.tz is None else instants_of(moved, zone)
+    return moved if values.type.tz is None else instants_near(moved, values, wall, zone)
 
 
 def _plus_micros(values: Values, micros: int, *, zone: str) -> Values:
@@ -130,7 +130,7 @@ def _plus_micros(values: Values, micros: int, *, zone: str) -> Values:
         if days:
             wall = wall_clock(values, zone) if zoned else values
             moved = pc.add_checked(wall.cast(pa.int64()), days * _DAY).cast(pa.timestamp("us"))
-            values = instants_of(moved, zone) if zoned else moved
+            values = instants_near(moved, values, wall, zone) if zoned else moved
         kind = values.type
         return pc.add_checked(values.cast(pa.int64()), rest).cast(kind)
     except pa.ArrowInvalid as error:

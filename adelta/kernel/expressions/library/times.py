@@ -174,7 +174,7 @@ def _counted(name: str, unit: int) -> Function:
     return Function(
         group="dates and times",
         example=f"{name}(TIMESTAMP '1969-12-31 23:59:59.5Z')",
-        parameters=(Parameter((t.TIMESTAMP,), t.TIMESTAMP),),
+        parameters=(any_of(t.TIMESTAMP_NTZ, t.TIMESTAMP),),  # of what a clock shows, as if in UTC
         result=t.LONG,
         compute=lambda v: _floored(v, unit),
     )
