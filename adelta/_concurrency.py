@@ -7,6 +7,7 @@
   more threads of CPU work only fight for the interpreter lock.
 * `ItemsInThread` asks an iterator for each item in a worker thread, up to its end.
 * `in_io_thread` runs blocking file-system calls, which wait rather than compute.
+* `beside_in_thread` runs a call that nobody has to wait for.
 * `in_engine_thread` runs calls into a library that itself asks adelta for rows.
 * `have_jobs_run` lets something else than threads run a loop's jobs.
 * `to_the_end` runs what must not be torn by a cancellation.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -29,6 +31,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
@@ -38,7 +41,7 @@ from weakref import WeakKeyDictionary
 import anyio
 
 from adelta._workers import Workers
-from adelta.errors import OutOfMemoryError
+from adelta.errors import InvalidUseError, OutOfMemoryError
 
 __all__ = [
     "CPU_THREADS",
@@ -46,6 +49,7 @@ __all__ = [
     "ItemsInThread",
     "JobRunner",
     "ahead_of_others",
+    "beside_in_thread",
     "ended",
     "goes_ahead",
     "have_jobs_run",
@@ -157,6 +161,36 @@ async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
     Where the caller is cancelled, `func` is over, or never begins, when that is raised.
     """
     return await _Job(lambda: func(*args, **kwargs)).done(_IO)
+
+
+def beside_in_thread(call: Callable[[], R]) -> Future[R]:
+    """The result of blocking `call`, in a thread of its own: it goes on whoever is cancelled.
+
+    It may wait for long, as for a server that does not answer: no other work waits behind it, nor
+    does the end of the program. Whoever waits does by ``asyncio.wrap_future``.
+
+    Raises:
+        InvalidUseError: no thread can be started.
+    """
+    told: Future[R] = Future()
+    told.set_running_or_notify_cancel()  # so that who is cancelled does not cancel it for others
+
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as error:
+            told.set_exception(error)
+        else:
+            told.set_result(result)
+
+    try:
+        threading.Thread(target=run, name="adelta-beside", daemon=True).start()
+    except RuntimeError as error:
+        raise InvalidUseError(
+            f"no thread can be started for adelta's work: {error}. Where the program is ending, "
+            "await adelta earlier: before its exit handlers are run"
+        ) from error
+    return told
 
 
 async def in_engine_thread(func: Callable[[], R], interrupt: Callable[[], object]) -> R:

@@ -83,7 +83,10 @@ def azure_tokens(options: AzureOptions) -> BearerTokens | None:
 
 
 class _Fetch:
-    """Fetches tokens, by a credential that it makes the first time, and a forked child again."""
+    """Fetches tokens, by a credential that it makes the first time, and a forked child again.
+
+    Where that is refused it makes another: what it was made of may be changed by now.
+    """
 
     def __init__(self, identity: AzureIdentity, http: HttpOptions) -> None:
         self._identity = identity
@@ -101,8 +104,9 @@ class _Fetch:
                 "azure_storage_account_key, azure_storage_sas_token or azure_storage_token; "
                 "azure_skip_signature=true is for public containers"
             ) from error
+        kept = self._process == os.getpid()
         try:
-            if self._process != os.getpid():
+            if not kept:
                 self._credential = _credential(library, self._identity, self._http)
                 self._process = os.getpid()
             made = self._credential.get_token(_SCOPE)
@@ -110,6 +114,9 @@ class _Fetch:
             reason, passes = str(error), _passes(error)
         else:
             return Token(made.token, float(made.expires_on), type(self._credential).__name__)
+        if kept and not passes:
+            self._process = 0
+            return self()
         # raised here, so that no other error is its context: one may quote a secret
         text = f"the credentials for Azure cannot be resolved: {reason}"
         if not passes:
@@ -132,7 +139,8 @@ def _passes(error: Exception) -> bool:
 
 
 def _credential(library: Any, identity: AzureIdentity, http: HttpOptions) -> Any:
-    way: dict[str, Any] = {}  # to what gives out tokens, unless the machine itself does
+    patience = {"connection_timeout": http.connect_timeout, "read_timeout": http.read_timeout}
+    way: dict[str, Any] = {**patience}  # to what gives out tokens, unless the machine itself does
     if http.proxy_url is not None:
         way["proxies"] = {"http": http.proxy_url, "https": http.proxy_url}
     if http.ca_bundle is not None or http.allow_invalid_certificates:
@@ -156,10 +164,10 @@ def _credential(library: Any, identity: AzureIdentity, http: HttpOptions) -> Any
         return library.AzureCliCredential(**({} if tenant is None else {"tenant_id": tenant}))
     if identity.object_id is not None:
         config = {"object_id": identity.object_id}
-        return library.ManagedIdentityCredential(identity_config=config)
+        return library.ManagedIdentityCredential(identity_config=config, **patience)
     if identity.msi_resource_id is not None:
         config = {"resource_id": identity.msi_resource_id}
-        return library.ManagedIdentityCredential(identity_config=config)
+        return library.ManagedIdentityCredential(identity_config=config, **patience)
     if client is not None:
-        return library.ManagedIdentityCredential(client_id=client)
-    return library.DefaultAzureCredential(**authority)
+        return library.ManagedIdentityCredential(client_id=client, **patience)
+    return library.DefaultAzureCredential(**authority, **patience)

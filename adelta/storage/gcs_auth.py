@@ -10,6 +10,7 @@ import json
 import os
 import warnings
 from datetime import UTC
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,10 @@ def google_tokens(options: GcsOptions) -> BearerTokens | None:
 
 
 class _Fetch:
-    """Fetches tokens, by credentials that it reads the first time, and a forked child again."""
+    """Fetches tokens, by credentials that it reads the first time, and a forked child again.
+
+    Where they are refused it reads them once more: their file may have others by now.
+    """
 
     def __init__(self, options: GcsOptions) -> None:
         self._options = options
@@ -68,8 +72,9 @@ class _Fetch:
                 "tokens for Google Cloud Storage need google-auth: install adelta[gcs], or give "
                 "google_bearer_token, or google_skip_signature=true for a public bucket"
             ) from error
+        kept = self._process == os.getpid()
         try:
-            if self._process != os.getpid():
+            if not kept:
                 self._request = _transport(self._options)
                 self._credentials, self._source = _credentials(self._options, self._request)
                 self._process = os.getpid()
@@ -80,6 +85,9 @@ class _Fetch:
             expiry = self._credentials.expiry  # in UTC, and does not say so
             ends = _NEVER if expiry is None else expiry.replace(tzinfo=UTC).timestamp()
             return Token(self._credentials.token, ends, self._source)
+        if kept and not passes:
+            self._process = 0
+            return self()
         # raised here, so that no other error is its context: one may quote a key
         text = f"the credentials for Google Cloud Storage cannot be resolved: {reason}"
         if not passes:
@@ -152,7 +160,8 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 def _transport(options: GcsOptions) -> Any:
     """How google-auth asks for tokens: on the way that the options say, or the environment.
 
-    A machine asks its own metadata server, whose address is not encrypted, past the proxy.
+    It waits for an answer as long as they say, where it does not know better. A machine asks its
+    own metadata server, whose address is not encrypted, past the proxy.
     """
     http = options.http
     session = import_module("requests").Session()
@@ -160,4 +169,5 @@ def _transport(options: GcsOptions) -> Any:
         session.proxies = {"https": http.proxy_url}
     if http.ca_bundle is not None or http.allow_invalid_certificates:
         session.verify = not http.allow_invalid_certificates and http.ca_bundle
-    return import_module("google.auth.transport.requests").Request(session)
+    request = import_module("google.auth.transport.requests").Request(session)
+    return partial(request, timeout=(http.connect_timeout, http.read_timeout))

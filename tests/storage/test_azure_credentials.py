@@ -15,10 +15,13 @@ from adelta.storage.azure_auth import shared_key
 from adelta.storage.azure_client import AzureClient
 from adelta.storage.azure_options import parse_azure_options
 from adelta.storage.bearer import BearerTokens, Token
+from adelta.storage.local import LocalStore
+from adelta.storage.renewal import Renewed
 from tests.storage.scripted_server import Server, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 identity = pytest.importorskip("azure.identity", reason="adelta[azure] is not installed")
 
@@ -126,6 +129,8 @@ async def test_the_options_choose_whose_token_is_sent(
         store = store_at(server, **options)
         assert await store.get("x") == await store.get("y") == b"data"
         await store.aclose()
+    if kind != "AzureCliCredential":  # which asks no server itself
+        named = {**named, "connection_timeout": 5.0, "read_timeout": 30.0}
     assert tokens.made == [(kind, arguments, named)]
     assert tokens.given == ["token-1"]
     assert all("authorization: Bearer token-1" in head for head in seen)
@@ -176,6 +181,76 @@ async def test_a_fetch_that_fails_fails_for_all_who_wait_for_it() -> None:
     with pytest.raises(PermissionDeniedError):
         await tokens.current()  # who asks later asks anew
     assert len(asked) == 2
+
+
+async def test_who_waits_for_a_fetch_that_hangs_is_cancelled_at_once_and_holds_up_nobody(
+    tmp_path: Path,
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def fetch() -> Token:
+        begun.set()
+        goes_on.wait(60)
+        return Token("late", time.time() + 3600, "a test")
+
+    tokens, local = BearerTokens(fetch), LocalStore(tmp_path)
+    waiting = [asyncio.ensure_future(tokens.current()) for _ in range(100)]
+    await asyncio.to_thread(begun.wait, 20)
+    await local.put("x", b"1")  # the files of a disk, for which there are few threads
+    for each in waiting[1:]:
+        each.cancel()
+    found = await asyncio.gather(*waiting[1:], return_exceptions=True)
+    assert {type(each) for each in found} == {asyncio.CancelledError}
+    assert not goes_on.is_set()
+    goes_on.set()
+    assert (await waiting[0]).text == (await tokens.current()).text == "late"
+
+
+async def test_nobody_waits_long_for_a_token_that_could_be_used_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("adelta.storage.renewal._PATIENCE", 0.01)
+    goes_on = threading.Event()
+    given = [Token("second", time.time() + 3600, "a test")]
+
+    def fetch() -> Token:
+        goes_on.wait(60)
+        return given.pop()
+
+    tokens = Renewed(fetch, Token("first", time.time() + 200, "a test"))
+    first = tokens.newest
+    assert first is not None
+    for _ in range(3):
+        assert await tokens.ahead(first, lambda: False) is first
+    goes_on.set()
+    assert (await tokens.ahead(first, lambda: True)).text == "second"  # by the call that hung
+
+
+async def test_a_credential_that_is_refused_is_made_anew_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it was made of, such as the file of a workload's identity, may be changed by now."""
+    tokens = Tokens(monkeypatch, "DefaultAzureCredential")
+    right, refused = tokens.get_token, []
+
+    def get_token(scope: str) -> Any:
+        if tokens.given and len(tokens.made) < most:
+            refused.append(1)
+            raise exceptions.ClientAuthenticationError("the assertion has expired")
+        return right(scope)
+
+    monkeypatch.setattr(tokens, "get_token", get_token)
+    tokens.lifetime, most = 0.0, 2
+    async with Server(lambda *_: told("data")) as server:
+        store = store_at(server)
+        for _ in range(2):
+            assert await store.get("x") == b"data"
+        assert (len(tokens.made), len(refused)) == (2, 1)
+        most = 9
+        with pytest.raises(PermissionDeniedError, match="has expired"):
+            await store.get("x")
+        assert (len(tokens.made), len(refused)) == (3, 3)
+        await store.aclose()
 
 
 async def test_a_token_that_cannot_be_renewed_yet_is_used_until_its_end_without_asking_each_time(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -36,6 +36,9 @@ class TokenServer:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.clients: list[int] = []
         self.lifetime = lifetime
+        self.refused: set[str] = set()
+        self.hangs = Event()
+        self.hangs.set()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -52,6 +55,10 @@ class TokenServer:
             def answer(self, told: dict[str, Any]) -> None:
                 server.asked.append((self.path.partition("?")[0], told))
                 server.clients.append(self.client_address[1])
+                server.hangs.wait(60)
+                if self.path in server.refused:
+                    self.reply(400, {"error": "invalid_grant"})
+                    return
                 token = f"token-{len(server.asked)}"
                 store.tokens = {token}
                 made: dict[str, object] = {
@@ -62,8 +69,11 @@ class TokenServer:
                 }
                 if self.path.startswith("/computeMetadata/v1/instance/service-accounts/default/?"):
                     made = {"email": "machine@example.com", "aliases": [], "scopes": []}
+                self.reply(200, made)
+
+            def reply(self, status: int, made: dict[str, object]) -> None:
                 data = json.dumps(made).encode()
-                self.send_response(200)
+                self.send_response(status)
                 self.send_header("metadata-flavor", "Google")
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(data)))
@@ -250,3 +260,28 @@ async def test_a_server_of_tokens_that_is_away_denies_nothing(
     with pytest.raises(StorageError, match="try again later") as raised:
         await stores(google_service_account_key=json.dumps(key)).get("x")
     assert not isinstance(raised.value, PermissionDeniedError)
+
+
+async def test_a_server_of_tokens_that_does_not_answer_is_given_up(
+    tokens: TokenServer, private_key: str, stores: Any
+) -> None:
+    key = json.dumps(account(tokens, private_key))
+    tokens.hangs.clear()
+    with pytest.raises(StorageError, match=r"timed out.*try again later"):
+        await stores(google_service_account_key=key, read_timeout="100ms").get("x")
+    tokens.hangs.set()
+
+
+async def test_a_file_of_credentials_that_is_changed_is_read_anew(
+    tokens: TokenServer, private_key: str, stores: Any, fake_gcs: FakeGcs, tmp_path: Path
+) -> None:
+    file, key = tmp_path / "key.json", account(tokens, private_key)
+    file.write_text(json.dumps(key))
+    store = stores(google_service_account=str(file))
+    await works(store)
+    fake_gcs.tokens, tokens.refused = {"another"}, {"/token"}  # as of a key that is revoked
+    with pytest.raises(PermissionDeniedError, match="invalid_grant"):
+        await store.get("x")
+    file.write_text(json.dumps({**key, "token_uri": f"http://{tokens.address}/new"}))
+    await works(store)
+    assert [path for path, _ in tokens.asked] == ["/token", "/token", "/token", "/token", "/new"]

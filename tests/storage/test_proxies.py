@@ -133,14 +133,15 @@ async def test_a_bucket_that_is_in_another_region_is_reached_by_the_proxy_of_tha
 def test_tokens_of_google_and_azure_are_asked_for_on_the_way_that_the_options_say() -> None:
     pytest.importorskip("google.auth")
     given = {"proxy_url": PROXY, "ca_bundle": "/ca.pem"}
-    session = gcs_auth._transport(parse_gcs_options(given, {})).session
+    session = gcs_auth._transport(parse_gcs_options(given, {})).func.session
     assert (session.proxies, session.verify) == ({"https": PROXY}, "/ca.pem")
     client = {"client_id": "c", "tenant_id": "t", "account_name": "acct"}
-    way = {"proxies": {"http": PROXY, "https": PROXY}, "connection_verify": "/ca.pem"}
+    patience = {"connection_timeout": 5.0, "read_timeout": 30.0}
+    way = {**patience, "proxies": {"http": PROXY, "https": PROXY}, "connection_verify": "/ca.pem"}
     named = SimpleNamespace(
         ClientSecretCredential=lambda *_, **named: named,
         ManagedIdentityCredential=lambda **named: named,
     )
-    for more, said in (({"client_secret": "s"}, way), ({}, {"client_id": "c"})):
+    for more, said in (({"client_secret": "s"}, way), ({}, {**patience, "client_id": "c"})):
         options = parse_azure_options(None, {**given, **client, **more}, {})
         assert azure_auth._credential(named, options.identity, options.http) == said
