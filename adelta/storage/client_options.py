@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from adelta.errors import InvalidOptionError
 from adelta.storage.http import HttpOptions, check_proxy
@@ -69,7 +70,7 @@ def check_endpoint(
     """
     scheme, separator, host = endpoint.partition("://")
     scheme = scheme.lower()
-    if not separator or not host.strip("/") or scheme not in ("http", "https") or "@" in host:
+    if not separator or scheme not in ("http", "https") or not _is_place(host):
         shown = "one with a user or a password" if "@" in endpoint else repr(endpoint)
         raise InvalidOptionError(
             f"storage option {name} is a URL such as https://host:9000, not {shown}"
@@ -79,3 +80,14 @@ def check_endpoint(
             f"the endpoint {endpoint!r} is not encrypted: set {permission}=true to use it"
         )
     return f"{scheme}://{host.rstrip('/')}"
+
+
+def _is_place(rest: str) -> bool:
+    """Whether that is a host, with a port and a path where there are some, and nothing else."""
+    try:
+        parts = urlsplit(f"//{rest}")
+        _ = parts.port
+    except ValueError:
+        return False
+    has_more = any(sign in rest for sign in "@?#") or not rest.isprintable() or " " in rest
+    return bool(parts.hostname) and not has_more

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from math import inf
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
@@ -38,6 +39,7 @@ _SIZE_UNITS = {"": 1} | {
     for name, base in ((letter, 1000), (f"{letter}i", 1024))
 }
 _VARIABLES = ("DELTA_DYNAMO_", "ADELTA_")
+_MOST_DIGITS = 9
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 
@@ -50,15 +52,26 @@ class GivenOptions:
         environment: Mapping[str, str] | None = None,
         namespace: tuple[str, ...] = AWS,
     ) -> None:
-        """The values of `options`, and of the environment: this process's, if none is given."""
+        """The values of `options`, and of the environment: this process's, if none is given.
+
+        Of several spellings of one name that with the longest beginning is taken: it is for that
+        kind of store alone.
+
+        Raises:
+            InvalidOptionError: an option stands twice, with different values.
+        """
         environment = os.environ if environment is None else environment
-        self._options = {plain_name(key, namespace): str(value) for key, value in options.items()}
-        variables = (*_VARIABLES, *(beginning.upper() for beginning in namespace))
-        self._environment = {
-            plain_name(key, namespace): value
-            for key, value in environment.items()
-            if key.startswith(variables) and value
-        }
+        _refuse_twofold(options)
+        self._options: dict[str, str] = {}
+        for beginning in ("", *reversed(namespace)):
+            for key, value in options.items():
+                if key.lower().startswith(beginning):
+                    self._options[plain_name(key, namespace)] = str(value)
+        self._environment: dict[str, str] = {}
+        for beginning in (*reversed(namespace), *_VARIABLES):
+            for key, value in environment.items():
+                if value and key.startswith(beginning.upper()):
+                    self._environment[plain_name(key, namespace)] = value
         if limit := environment.get("OBJECT_STORE_CONCURRENCY_LIMIT"):
             self._environment["concurrency_limit"] = limit
 
@@ -104,9 +117,10 @@ class GivenOptions:
         value = self.text(*keys)
         if value is None:
             return default
-        if not value.isdecimal() or int(value) < least:
+        if not value.isdecimal() or len(value) > _MOST_DIGITS or int(value) < least:
             raise InvalidOptionError(
-                f"storage option {keys[0]} is a whole number of at least {least}, not {value!r}"
+                f"storage option {keys[0]} is a whole number of at least {least}, and of at most "
+                f"{_MOST_DIGITS} digits, not {value!r:.100}"
             )
         return int(value)
 
@@ -151,9 +165,10 @@ class GivenOptions:
                 break
             total += float(match[1]) * unit
             at = match.end()
-        if at != len(text) or total <= 0:
+        if at != len(text) or not 0 < total < inf:
             raise InvalidOptionError(
-                f"storage option {keys[0]} is a duration such as '30s' or '500ms', not {value!r}"
+                f"storage option {keys[0]} is a duration such as '30s' or '500ms', not "
+                f"{value!r:.100}"
             )
         return total
 
@@ -182,3 +197,13 @@ class GivenOptions:
             if values is self._options and "profile" in values and not suffix:
                 return None
         return None
+
+
+def _refuse_twofold(options: Mapping[str, str]) -> None:
+    values: dict[str, str] = {}
+    for key, value in options.items():
+        if values.setdefault(key.lower(), str(value)) != str(value):
+            raise InvalidOptionError(
+                f"storage option {key:.100} is given twice, in different spellings and with "
+                "different values: give it once"
+            )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from adelta.errors import InvalidOptionError
+from adelta.storage.azure_options import parse_azure_options
 from adelta.storage.s3_options import parse_options
 
 
@@ -26,6 +27,19 @@ def test_an_option_wins_over_the_environment() -> None:
     environment = {"AWS_REGION": "us-west-2", "AWS_ENDPOINT_URL": "https://env"}
     parsed = parse_options({"aws_region": "eu-west-1"}, environment)
     assert (parsed.region, parsed.endpoint) == ("eu-west-1", "https://env")
+
+
+def test_of_two_spellings_that_of_the_store_wins_in_any_order() -> None:
+    for names in (("region", "AWS_REGION"), ("AWS_REGION", "region")):
+        values = {"region": "us-west-2", "AWS_REGION": "eu-west-1"}
+        assert parse_options({name: values[name] for name in names}, {}).region == "eu-west-1"
+    for names in (("client_id", "storage_client_id"), ("storage_client_id", "client_id")):
+        given = {f"AZURE_{name.upper()}": name for name in names}
+        for options, environment in (({}, given), (given, {})):
+            options = {**options, "azure_storage_account_name": "lake"}
+            found = parse_azure_options(None, options, environment).identity.client_id
+            assert found == "storage_client_id"
+    assert parse_options({"region": "x", "REGION": "x"}, {}).region == "x"
 
 
 def test_keys_of_options_and_environment_are_not_mixed() -> None:
@@ -126,11 +140,17 @@ def test_client_and_retry_options_arrive() -> None:
         ({"aws_allow_http": "perhaps"}, "true or false"),
         ({"max_retries": "-1"}, "whole number"),
         ({"max_retries": "many"}, "whole number"),
+        ({"max_retries": "9" * 5000}, "whole number"),
+        ({"timeout": "9" * 400}, "duration"),
         ({"timeout": "soon"}, "duration"),
         ({"timeout": "5 parsecs"}, "duration"),
         ({"base": "0"}, "factor"),
         ({"aws_endpoint_url": "localhost:9000"}, "is a URL"),
+        ({"aws_endpoint_url": "https://[::1"}, "is a URL"),
+        ({"aws_endpoint_url": "https://host:port"}, "is a URL"),
+        ({"aws_endpoint_url": "https://host/path?x=1"}, "is a URL"),
         ({"aws_endpoint_url": "http://localhost:9000"}, "aws_allow_http=true"),
+        ({"aws_region": "eu-west-1", "AWS_REGION": "eu-west-2"}, "AWS_REGION is given twice"),
         ({"aws_access_key_id": "id"}, "lack aws_secret_access_key"),
         ({"aws_secret_access_key": "s"}, "lack aws_access_key_id"),
         ({"aws_s3_addressing_style": "diagonal"}, "virtual, path, auto"),
