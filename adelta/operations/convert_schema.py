@@ -264,7 +264,11 @@ def partition_values(
     else:
         found = list(partition_texts(directory))
     if [name.lower() for name, _ in found] != [field.name.lower() for field in columns]:
-        raise InvalidOptionError(_other_columns(path, [name for name, _ in found], columns))
+        reason = "columns" if len(found) == len(columns) else "number"
+        raise InvalidOptionError(
+            _other_columns(path, [name for name, _ in found], columns),
+            reason=f"folders_of_other_{reason}",
+        )
     values: dict[str, str | None] = {}
     for (_, text), field in zip(found, columns, strict=True):
         try:

@@ -151,6 +151,7 @@ def partition_names(schema: StructType, wanted: Sequence[str]) -> tuple[str, ...
         found.append(field.name)
     if found and len(found) == len(schema):
         raise SchemaMismatchError(
-            "a table cannot be partitioned by all of its columns: data files would be empty"
+            "a table cannot be partitioned by all of its columns: data files would be empty",
+            reason="partitioned_by_all",
         )
     return tuple(found)

@@ -236,12 +236,15 @@ class Assignments:
                     reason="identity_column_set",
                 )
             if path in found:
-                raise InvalidOptionError(f"column {'.'.join(path)!r} is set twice; set it once")
+                raise InvalidOptionError(
+                    f"column {'.'.join(path)!r} is set twice; set it once", reason="set_twice"
+                )
             part = next((o for o in found if o[: len(path)] == path[: len(o)]), None)
             if part is not None:
                 raise InvalidOptionError(
                     f"{'.'.join(path)!r} and {'.'.join(part)!r} are both set, of which one is a "
-                    "part of the other; set one of them"
+                    "part of the other; set one of them",
+                    reason="set_twice",
                 )
             found[path] = bind(node, schema, zone=zone)
         values = dict(nested(schema, found))

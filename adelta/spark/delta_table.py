@@ -14,6 +14,7 @@ from adelta.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from adelta.kernel.table_features import identities_of
 from adelta.operations.add_feature import add_feature
 from adelta.operations.delete import delete
 from adelta.operations.detail import detail
@@ -111,7 +112,8 @@ class DeltaTable(Cloned):
         check_session(sparkSession)
         check_type("path", path, str, "a string")
         options = {**storage_options_of(hadoopConf or {}), **(storage_options or {})}
-        return cls._opened(sparkSession, path, options)
+        with known_as_of("open"):
+            return cls._opened(sparkSession, path, options)
 
     @classmethod
     @raises_as_spark
@@ -252,17 +254,18 @@ class DeltaTable(Cloned):
 
         All are Spark SQL text or columns; times in them are of the session's zone. As
         `adelta.update`: planned and committed in the driver, in tasks of Spark's where there is
-        much. The result is one row, ``num_affected_rows``.
+        much. Where no column is named, the rows are written as they are. The result is one row,
+        ``num_affected_rows``.
 
         Raises:
-            InvalidOptionError: nothing is to be set.
+            InvalidOptionError: `set` is None, or a column is set twice.
             WrongTypeError: an expression is neither.
             SchemaMismatchError: there is no such column, it cannot be set, or cannot hold a value.
             InvalidExpressionError: an expression cannot be parsed or computed, or does not fit.
             InvariantViolationError: a row violates a constraint, or the table only takes appends.
             CommitConflictError: another commit came first and the work has to be done again.
         """
-        values = assignments("'set'", set)
+        values = assignments("'set'", set) or self._unchanged()
         schema, zone = self._schema(), self._zone
         try:
             where = None if condition is None else self._condition(condition)
@@ -273,7 +276,8 @@ class DeltaTable(Cloned):
         except NOT_ADELTAS as error:
             merged = self._by_spark("update", condition, values, error)
             return self._affected(merged.num_target_rows_updated)
-        done = self._access.run(lambda table: update(table, wanted, where, zone=zone))
+        with known_as_of("update"):
+            done = self._access.run(lambda table: update(table, wanted, where, zone=zone))
         return self._affected(done.num_updated_rows)
 
     @raises_as_spark
@@ -488,6 +492,23 @@ class DeltaTable(Cloned):
         Columns of a DataFrame that `toDF` gave are columns of it, too.
         """
         return Side(name, self._rows(), self._shown, self._full_name)
+
+    def _unchanged(self) -> dict[str, str]:
+        """A column that can be set, to what it is.
+
+        Raises:
+            InvalidOptionError: there is none.
+        """
+        name = quoted((self._settable(),))
+        return {name: name}
+
+    def _settable(self) -> str:
+        schema = self._schema()
+        numbered = {column.name for column in identities_of(schema)}
+        found = next((field.name for field in schema if field.name not in numbered), None)
+        if found is None:
+            raise InvalidOptionError("nothing is to be set, and no column can be; name one")
+        return found
 
     def _column(self, name: str) -> str:
         """The column that is to be set, or the field in it, without the table's name."""

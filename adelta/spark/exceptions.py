@@ -151,6 +151,14 @@ _SPARKS: dict[type[e.AdeltaError], tuple[type[PySparkException], str | None]] = 
 """delta-spark's class and condition of each error: those of the first that it is one of."""
 
 _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
+    "generated_by_unknown_column": (
+        AnalysisException,
+        "DELTA_INVALID_GENERATED_COLUMN_REFERENCES",
+    ),
+    "generated_of_other_type": (
+        AnalysisException,
+        "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
+    ),
     "identity_column_set": (AnalysisException, "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED"),
     "identity_column_type": (
         UnsupportedOperationException,
@@ -161,10 +169,20 @@ _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
         AnalysisException,
         "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
     ),
+    "folders_of_other_columns": (
+        RefusedRequest,
+        "DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME",
+    ),
+    "folders_of_other_number": (
+        RefusedRequest,
+        "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME",
+    ),
+    "inserted_twice": (AnalysisException, "DELTA_DUPLICATE_COLUMNS_ON_INSERT"),
     "matched_clause_never_applies": (
         AnalysisException,
         "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION",
     ),
+    "merge_of_all_lacks_column": (AnalysisException, "DELTA_MERGE_UNRESOLVED_EXPRESSION"),
     "merge_without_clause": (AnalysisException, "DELTA_MERGE_MISSING_WHEN"),
     "not_matched_by_source_clause_never_applies": (
         AnalysisException,
@@ -183,6 +201,7 @@ _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
         AnalysisException,
         "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED",
     ),
+    "partitioned_by_all": (AnalysisException, "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION"),
     "property_not_settable": (
         UnsupportedOperationException,
         "DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
@@ -193,6 +212,8 @@ _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
         "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS",
     ),
     "replaced_by_missing_column": (AnalysisException, "UNRESOLVED_INSERT_REPLACE_USING_COLUMN"),
+    "set_twice": (AnalysisException, "DELTA_CONFLICT_SET_COLUMN"),
+    "timestamp_invalid": (RefusedRequest, "DELTA_TIMESTAMP_INVALID"),
     "where_beyond_partitions": (AnalysisException, "DELTA_NON_PARTITION_COLUMN_REFERENCE"),
     "where_of_clustered_table": (
         UnsupportedOperationException,
@@ -209,6 +230,10 @@ _OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError] | str, str]] = {
     },
     "add feature": {e.UnsupportedFeatureError: "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"},
     "change column": {e.NullNotAllowedError: "DELTA_NEW_NOT_NULL_VIOLATION"},
+    "build": {
+        e.TableAlreadyExistsError: "TABLE_OR_VIEW_ALREADY_EXISTS",
+        e.TableNotFoundError: "TABLE_OR_VIEW_NOT_FOUND",
+    },
     "create": {
         e.SchemaMismatchError: "DELTA_CREATE_TABLE_SCHEME_MISMATCH",
         e.TableNotFoundError: "DELTA_CANNOT_REPLACE_MISSING_TABLE",
@@ -220,7 +245,13 @@ _OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError] | str, str]] = {
         e.InvalidUseError: "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
         e.UnsupportedFeatureError: "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
     },
+    "merge": {
+        e.ColumnNotFoundError: "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        e.UnresolvedColumnError: "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+    },
     "merge statement": {
+        e.ColumnNotFoundError: "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        e.UnresolvedColumnError: "DELTA_MERGE_UNRESOLVED_EXPRESSION",
         "matched_clause_never_applies": "NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION",
         "not_matched_by_source_clause_never_applies": (
             "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION"
@@ -229,6 +260,7 @@ _OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError] | str, str]] = {
             "NON_LAST_NOT_MATCHED_BY_TARGET_CLAUSE_OMIT_CONDITION"
         ),
     },
+    "open": {e.InvalidOptionError: "DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF"},
     "optimize": {
         e.ColumnNotFoundError: "DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST",
         e.UnresolvedColumnError: "DELTA_NON_PARTITION_COLUMN_REFERENCE",
@@ -249,6 +281,7 @@ _OF_ACTIONS: dict[str, Mapping[type[e.AdeltaError] | str, str]] = {
     "set properties": {e.UnsupportedFeatureError: "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"},
     "travel": {e.InvalidOptionError: "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"},
     "unset properties": {e.InvalidPropertyError: "DELTA_UNSET_NON_EXISTENT_PROPERTY"},
+    "update": {e.ColumnNotFoundError: "UNRESOLVED_COLUMN.WITH_SUGGESTION"},
     "vacuum": {e.InvalidOptionError: "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"},
     "write": {e.SchemaMismatchError: "DELTA_METADATA_MISMATCH"},
 }

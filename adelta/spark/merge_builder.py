@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -11,10 +11,15 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidExpressionError, SchemaMismatchError
+from adelta.errors import (
+    AdeltaError,
+    InvalidExpressionError,
+    SchemaMismatchError,
+    UnresolvedColumnError,
+)
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.operations.merge.builder import merge
-from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.exceptions import known_as_of, raises_as_spark
 from adelta.spark.expressions import assignments, sql_text
 from adelta.spark.identifiers import quoted
 from adelta.spark.merge_by_spark import Computed, joined_by_spark
@@ -30,7 +35,7 @@ from adelta.spark.task_executor import on_cluster
 from adelta.sql.execute.merge import merge_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -52,6 +57,21 @@ class _BySpark:
     column: Column
     of: _Over
     text: str
+
+
+@contextmanager
+def _known_as_of_merge() -> Iterator[None]:
+    """Let errors that leave the block have the conditions of a merge's, be they Spark's own."""
+    try:
+        with known_as_of("merge"):
+            yield
+    except AnalysisException as error:
+        condition = error.getCondition() or ""
+        if isinstance(error, AdeltaError) or not condition.startswith("UNRESOLVED_COLUMN"):
+            raise
+        found = UnresolvedColumnError(f"the merge cannot be resolved. Spark says of it: {error}")
+        with known_as_of("merge"):
+            raise found from error
 
 
 class DeltaMergeBuilder(NotOfJava):
@@ -89,14 +109,17 @@ class DeltaMergeBuilder(NotOfJava):
         condition: Column | str | None = None,
         set: Mapping[str, Column | str] | None = None,  # delta-spark's word
     ) -> DeltaMergeBuilder:
-        """Set columns of rows that match.
+        """Set columns of rows that match; where `set` is empty, they are written as they are.
 
         Raises:
-            InvalidOptionError: nothing is to be set.
+            InvalidOptionError: `set` is None.
             WrongTypeError: an expression is neither text nor a column.
         """
         values = self._values("'set' in whenMatchedUpdate", set, "pairs")
         where = self._where(condition, "pairs")
+        if not values and where is None:
+            return self._with()
+        values = values or self._unchanged()
         return self._with(lambda merge: merge.when_matched_update(values, where))
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> DeltaMergeBuilder:
@@ -115,13 +138,14 @@ class DeltaMergeBuilder(NotOfJava):
         condition: Column | str | None = None,
         values: Mapping[str, Column | str] | None = None,
     ) -> DeltaMergeBuilder:
-        """Insert source rows that match none.
+        """Insert source rows that match none; columns without a value get their default, or null.
 
         Raises:
-            InvalidOptionError: no column gets a value.
+            InvalidOptionError: `values` is None.
             WrongTypeError: an expression is neither text nor a column.
         """
         given = self._values("'values' in whenNotMatchedInsert", values, "source")
+        given = given or {quoted((self._table._settable(),)): "DEFAULT"}
         where = self._where(condition, "source")
         return self._with(lambda merge: merge.when_not_matched_insert(given, where))
 
@@ -138,12 +162,17 @@ class DeltaMergeBuilder(NotOfJava):
     ) -> DeltaMergeBuilder:
         """Set columns of rows of the table that no source row matches.
 
+        Where `set` is empty, they are written as they are.
+
         Raises:
-            InvalidOptionError: nothing is to be set.
+            InvalidOptionError: `set` is None.
             WrongTypeError: an expression is neither text nor a column.
         """
         values = self._values("'set' in whenNotMatchedBySourceUpdate", set, "target")
         where = self._where(condition, "target")
+        if not values and where is None:
+            return self._with()
+        values = values or self._unchanged()
         return self._with(lambda merge: merge.when_not_matched_by_source_update(values, where))
 
     def whenNotMatchedBySourceDelete(
@@ -158,6 +187,7 @@ class DeltaMergeBuilder(NotOfJava):
         return self._with(evolves=True)
 
     @raises_as_spark
+    @_known_as_of_merge()
     def execute(self) -> DataFrame:
         """Do it, in one commit, as `adelta.merge`: planned and committed in the driver.
 
@@ -251,11 +281,20 @@ class DeltaMergeBuilder(NotOfJava):
             self._table._column(name): self._text(value, over) for name, value in values.items()
         }
 
+    def _unchanged(self) -> dict[str, str]:
+        """A column of the table's, as it is."""
+        name = self._table._settable()
+        return {quoted((name,)): quoted((self._target_alias, name))}
+
     def _text(self, value: object, over: _Over) -> str:
         """The expression as text, in which a column stands for what only Spark computes.
 
         It is `over` the rows of one side, or over pairs of rows.
         """
+        with _known_as_of_merge():
+            return self._text_of(value, over)
+
+    def _text_of(self, value: object, over: _Over) -> str:
         value = in_names_of(self._sides, value)
         try:
             text = sql_text("'condition'", value, lambda: self._rows("pairs"))
@@ -276,7 +315,9 @@ class DeltaMergeBuilder(NotOfJava):
             rows = self._rows(over)
             _ = rows.select(column).schema
         except AnalysisException as error:
-            raise InvalidExpressionError(f"{reason}. Spark says of it: {error}") from error
+            unknown = (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
+            kind = UnresolvedColumnError if unknown else InvalidExpressionError
+            raise kind(f"{reason}. Spark says of it: {error}") from error
         if over == "pairs":
             with suppress(AnalysisException):
                 _ = self._named_source().select(column).schema

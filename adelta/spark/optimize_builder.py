@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.kernel.expressions.nodes import split_conjuncts
+from adelta.kernel.expressions.nodes import And, split_conjuncts
 from adelta.operations.optimize import rearranged
 from adelta.spark.exceptions import WrongTypeError, known_as_of, raises_as_spark
 from adelta.spark.not_of_java import NotOfJava
@@ -32,7 +32,7 @@ class DeltaOptimizeBuilder(NotOfJava):
 
     @raises_as_spark
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Only the partitions for which a condition is true.
+        """Only the partitions for which a condition is true, and those said before; this builder.
 
         Raises:
             WrongTypeError: it is no text.
@@ -42,7 +42,9 @@ class DeltaOptimizeBuilder(NotOfJava):
             raise WrongTypeError(
                 f"'partitionFilter' must be a string, found to be {type(partitionFilter)}"
             )
-        return type(self)(self._table, self._table._condition(partitionFilter))
+        condition = self._table._condition(partitionFilter)
+        self._where = condition if self._where is None else And((self._where, condition))
+        return self
 
     @raises_as_spark
     def executeCompaction(self) -> DataFrame:

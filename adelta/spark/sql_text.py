@@ -64,6 +64,7 @@ from adelta.sql.statements import (
     Restore,
     SetProperties,
     UnsetProperties,
+    Update,
     Vacuum,
 )
 from adelta.sync._portal import call
@@ -138,6 +139,7 @@ _ACTIONS: dict[type[Any], str] = {
     Restore: "restore",
     SetProperties: "set properties",
     UnsetProperties: "unset properties",
+    Update: "update",
     Vacuum: "vacuum",
 }
 """What statements do, as conditions of errors are told apart by."""

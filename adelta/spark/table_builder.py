@@ -9,7 +9,7 @@ from pyspark.sql import types as s
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
-from adelta.spark.exceptions import WrongTypeError, raises_as_spark
+from adelta.spark.exceptions import WrongTypeError, known_as_of, raises_as_spark, with_condition
 from adelta.spark.not_of_java import NotOfJava
 from adelta.spark.table_creation import TableWish, create_as_wished
 
@@ -217,17 +217,19 @@ class DeltaTableBuilder(NotOfJava):
             InvalidPropertyError: a property is unknown or has a value that is not allowed.
             UnsupportedFeatureError: the table would need a feature that adelta does not have.
         """
-        location, name = create_as_wished(self._spark, self._wish, self._mode)
+        with known_as_of("build"):
+            location, name = create_as_wished(self._spark, self._wish, self._mode)
         return self._open(self._spark, location, name)
 
     @raises_as_spark
     def _with(self, **told: Any) -> DeltaTableBuilder:
         self._wish = replace(self._wish, **told)
         if self._wish.partitions and self._wish.clusters:
-            raise InvalidOptionError(
+            error = InvalidOptionError(
                 "a table is partitioned or clustered, not both; leave partitionedBy or clusterBy "
                 "out"
             )
+            raise with_condition(error, "DELTA_CLUSTER_BY_WITH_PARTITIONED_BY")
         return self
 
 

@@ -19,7 +19,7 @@ from adelta.errors import (
 from adelta.kernel.schema.names import without_field_metadata
 from adelta.operations.create import create_table, exists, new_table
 from adelta.operations.replace import replace_table
-from adelta.spark.exceptions import no_columns
+from adelta.spark.exceptions import no_columns, with_condition
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import path_named
 from adelta.spark.names.entry_points import managed_place
@@ -92,15 +92,17 @@ def create_as_wished(
     path = None if name is None else path_named(name)
     if path is not None:
         if location is not None and location != path:
-            raise InvalidOptionError(
+            error = InvalidOptionError(
                 f"the table is named by the path {path!r}, and its location is {location!r}; "
                 "leave one of them out"
             )
+            raise with_condition(error, "DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH")
         name, location = None, path
     if name is not None:
         return _by_name(spark, wish, name, mode)
     if location is None:
-        raise InvalidOptionError("a table needs a name or a location: say tableName or location")
+        error = InvalidOptionError("a table needs a name or a location: say tableName or location")
+        raise with_condition(error, "DELTA_CREATE_TABLE_MISSING_TABLE_NAME_OR_LOCATION")
     location = absolute_uri(location)
     _in_log(spark, wish, location, mode)
     return location, None
@@ -244,17 +246,19 @@ async def _check_same(snapshot: Snapshot, wish: TableWish) -> None:
     mapping = ("delta.columnMapping.id", "delta.columnMapping.physicalName")
     have = without_field_metadata(snapshot.delta_schema, *mapping)
     if wish.columns and (have, snapshot.partition_columns) != (wish.schema, wish.partitions):
-        raise SchemaMismatchError(
+        error = SchemaMismatchError(
             f"the table at the location has the columns {have}, partitioned by "
             f"({', '.join(snapshot.partition_columns)}), which differs from what is specified; "
             "leave the columns out to take them from the table"
         )
+        raise with_condition(error, "DELTA_CREATE_TABLE_SCHEME_MISMATCH")
     for key, value in wish.properties.items():
         if snapshot.properties.get(key) != value:
-            raise SchemaMismatchError(
+            error = SchemaMismatchError(
                 f"the property {key} of the table at the location is "
                 f"{snapshot.properties.get(key)!r}, not {value!r}; leave it out"
             )
+            raise with_condition(error, "DELTA_CREATE_TABLE_WITH_DIFFERENT_PROPERTY")
 
 
 def _place_of(table: NamedTable) -> str:

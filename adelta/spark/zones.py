@@ -46,6 +46,7 @@ def moment_in(text: str, zone: str) -> datetime:
     if found is None:
         raise InvalidOptionError(
             f"The provided timestamp ({text!r}) cannot be converted to a valid timestamp: write "
-            "one like '2024-06-01 12:00:00'"
+            "one like '2024-06-01 12:00:00'",
+            reason="timestamp_invalid",
         )
     return found

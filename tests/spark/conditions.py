@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
 
 import adelta.spark
 from adelta.errors import AdeltaError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_conditions"]
 
+_UNRESOLVED = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
 _IDENTITY, _NON_LAST = "DELTA_IDENTITY_COLUMNS_", "DELTA_NON_LAST_{}_CLAUSE_OMIT_CONDITION"
 _MERGE = "MERGE INTO {numbered} t USING (SELECT 1L AS n, 7 AS v) s ON t.v = s.v "
 _OF_STATEMENTS = {
@@ -90,6 +92,15 @@ def check_conditions(spark: SparkSession, path: str) -> None:
         (lambda: numbered.update(set={"n": "9"}), f"{_IDENTITY}UPDATE_NOT_SUPPORTED"),
         (lambda: _save(rows, f"{path}-numbered"), f"{_IDENTITY}EXPLICIT_INSERT_NOT_SUPPORTED"),
         (merge.execute, "DELTA_MERGE_MISSING_WHEN"),
+        (merge.whenMatchedDelete("s.no = 1").execute, _UNRESOLVED),
+        (lambda: merge.whenMatchedDelete(f.soundex("s.no") == "a").execute(), _UNRESOLVED),
+        (merge.whenMatchedUpdate(set={"v": "s.no"}).execute, _UNRESOLVED),
+        (merge.whenMatchedUpdate(set={"no": "s.v"}).execute, _UNRESOLVED),
+        (merge.whenNotMatchedInsert(values={"v": "t.v"}).execute, _UNRESOLVED),
+        (merge.whenNotMatchedInsertAll().execute, _UNRESOLVED),
+        (merge.whenMatchedUpdate(set={"v": "1", "V": "2"}).execute, "DELTA_CONFLICT_SET_COLUMN"),
+        (lambda: numbered.update(set={"no": "1"}), "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+        (lambda: numbered.restoreToTimestamp("no"), "DELTA_TIMESTAMP_INVALID"),
         (matched.whenMatchedDelete().execute, _NON_LAST.format("MATCHED")),
         (missing.whenNotMatchedInsertAll().execute, _NON_LAST.format("NOT_MATCHED")),
         (

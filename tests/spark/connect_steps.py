@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 
-import pytest
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -23,15 +22,10 @@ import adelta.spark
 import adelta.sync
 from adelta.errors import InvalidExpressionError
 from adelta.spark import DeltaTable, IdentityGenerator
+from tests.spark import connect_job_steps
 from tests.spark.conditions import check_conditions
+from tests.spark.connect_job_steps import raises
 from tests.spark.replacing import check_names, check_replacing, check_what_is_refused
-
-CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-
-
-def raises(kind: type[Exception], text: str, call) -> None:
-    with pytest.raises(kind, match=text):
-        call()
 
 
 def ids(table: DeltaTable) -> list[int]:
@@ -353,100 +347,6 @@ def step_statements_are_run_on_tables_by_name(spark, path):
     raises(AnalysisException, "a view", lambda: adelta.spark.sql(spark, "DESCRIBE HISTORY a_view"))
 
 
-def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
-    spark.conf.set("spark.sql.catalog.spark_catalog", CATALOG)  # of a jar that is not there
-    raises(PySparkException, "PLUGIN_CLASS_NOT_FOUND", lambda: spark.sql("SHOW TABLES").collect())
-    adelta.spark.register(spark, as_delta=True, sql=True)
-    try:
-        rows = spark.createDataFrame([(1, "a"), (2, "b")], "id BIGINT, v STRING")
-        rows.write.format("delta").partitionBy("v").saveAsTable("job")
-        raises(AnalysisException, "already exists", lambda: rows.write.saveAsTable("job"))
-        rows.write.format("delta").mode("ignore").saveAsTable("job")
-        rows.write.mode("append").saveAsTable("job")
-        rows.selectExpr("id + 2", "v").write.insertInto("job")
-        raises(ValueError, "has 2 columns", lambda: spark.range(1).write.insertInto("job"))
-        assert spark.table("job").where("job.id > 2").count() == 2
-        assert spark.read.option("versionAsOf", 0).table("default.job").count() == 2
-        assert spark.sql("DESCRIBE DETAIL job").first().partitionColumns == ["v"]
-        rows.write.format("delta").mode("overwrite").saveAsTable("job")
-        rows.write.format("delta").option("path", path).saveAsTable("job_there")
-        assert spark.read.format("delta").load(path).count() == spark.table("job").count() == 2
-        rows.writeTo("job").append()
-        rows.where("id = 1").writeTo("job").overwritePartitions()
-        assert spark.table("job").count() == 3
-        rows.where("id = 1").writeTo("job").overwrite(f.col("id") == 1)
-        assert spark.table("job").count() == 3
-        spark.range(3).writeTo("job").using("delta").createOrReplace()
-        spark.range(3).writeTo("job2").using("delta").tableProperty("mine", "1").create()
-        text = "MERGE INTO default.job USING default.job2 ON default.job.id = default.job2.id"
-        assert spark.sql(f"{text} WHEN MATCHED THEN UPDATE SET default.job.id = 7").first()[1] == 3
-        assert DeltaTable.forName(spark, "job2").detail().first().properties == {"mine": "1"}
-        assert spark.table("job").columns == spark.table("job2").columns == ["id"]
-        raises(
-            AnalysisException,
-            "as it does not exist",
-            spark.range(1).writeTo("job3").using("delta").replace,
-        )
-        spark.range(2).write.saveAsTable("of_parquet")
-        assert spark.table("of_parquet").count() == 2
-        assert spark.read.format("delta").load(f"{path}@v0").count() == 2
-        assert spark.sql(f"SELECT * FROM delta.`{path}@v0`").count() == 2
-        DeltaTable.forName(spark, "job").clone(path + "-clone", True)
-        assert spark.read.format("delta").load(path + "-clone").count() == 3
-    finally:
-        adelta.spark.register(spark)
-
-
-def step_tables_of_parquet_are_converted(spark, path):
-    adelta.spark.register(spark, as_delta=True, sql=True)
-    try:
-        rows = spark.range(4).selectExpr("id", "id % 2 part")
-        rows.write.partitionBy("part").parquet(f"{path}/folder")
-        found = DeltaTable.convertToDelta(spark, f"parquet.`{path}/folder`", "part BIGINT")
-        assert found.detail().first().partitionColumns == ["part"]
-        rows.write.saveAsTable("kept_by_spark")
-        rows.write.option("path", f"{path}/there").partitionBy("part").saveAsTable("kept_there")
-        for name in ("kept_by_spark", "kept_there"):
-            assert DeltaTable.convertToDelta(spark, name).toDF().count() == 4
-            rows.write.mode("append").saveAsTable(name)
-            assert spark.table(name).where("part = 1").count() == 4
-            assert DeltaTable.convertToDelta(spark, f"default.{name}").toDF().count() == 8
-        assert DeltaTable.forName(spark, "kept_there").detail().first().partitionColumns == ["part"]
-        rows.write.partitionBy("part").saveAsTable("kept_in_parts")
-        raises(ValueError, "parquet.`", lambda: DeltaTable.convertToDelta(spark, "kept_in_parts"))
-        assert spark.table("kept_in_parts").count() == 4
-        rows.write.option("path", f"{path}/by_sql").saveAsTable("by_sql")
-        spark.sql("CONVERT TO DELTA by_sql NO STATISTICS")
-        assert DeltaTable.forName(spark, "by_sql").toDF().count() == 4
-    finally:
-        adelta.spark.register(spark)
-
-
-def step_dataframes_are_merged_into_tables(spark, path):
-    adelta.spark.register(spark, as_delta=True)
-    try:
-        rows = spark.createDataFrame([(1, 10), (2, 20), (3, 30)], "id BIGINT, v BIGINT")
-        rows.write.format("delta").saveAsTable("merged")
-        source = spark.createDataFrame([(1, 11), (2, 0), (9, 90)], "id BIGINT, v BIGINT").alias("s")
-        merge = source.mergeInto("merged", f.expr("merged.id = s.id"))
-        merge = merge.whenMatched(f.col("s.v") == 0).delete().whenMatched().updateAll()
-        merge = merge.whenNotMatched(source.v > 99).insertAll()
-        merge = merge.whenNotMatched().insert({"id": f.col("s.id"), "v": f.col("s.v") + 1})
-        merge = merge.whenNotMatchedBySource().update({"merged.v": f.col("merged.v") * 2})
-        assert merge.withSchemaEvolution().merge() is None
-        assert sorted(spark.table("merged").collect()) == [(1, 11), (3, 60), (9, 91)]
-        merge = source.mergeInto("merged", f.expr("merged.id = s.id"))
-        merge.whenMatched().update({"v": f.lit(5)}).whenNotMatchedBySource().delete().merge()
-        assert sorted(spark.table("merged").collect()) == [(1, 5), (9, 5)]
-        raises(
-            AnalysisException,
-            "nothing",
-            source.mergeInto("nothing", f.expr("true")).whenMatched().delete().merge,
-        )
-    finally:
-        adelta.spark.register(spark)
-
-
 def step_columns_of_dataframes_say_which_side_they_are_of(spark, path):
     table = written(spark, path)
     rows = spark.createDataFrame([(3, 30), (9, 90)], "id BIGINT, part INT")
@@ -581,7 +481,7 @@ def steps_through(spark, folder: Path) -> dict[str, str]:
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     adelta.spark.register(spark)
     outcome = {}
-    for name, step in globals().copy().items():
+    for name, step in {**globals(), **vars(connect_job_steps)}.items():
         if not name.startswith("step_"):
             continue
         try:

@@ -133,7 +133,7 @@ class Sides:
                 inner = self._within(side, path[1:]) or path[1:]  # what is not there is told of
                 return Column((self._alias(side), *inner))
             if not any(self._within(other, path) for other in may_name):
-                raise InvalidExpressionError(
+                raise UnresolvedColumnError(
                     f"{shown} is a column of the {side}, whose rows are not at hand here: only "
                     f"columns of the {may_name[0]} can be named"
                 )

@@ -306,7 +306,9 @@ class _Planner:
                 )
             self._check_not_numbered(path[0])
             if path[0] in seen:
-                raise InvalidOptionError(f"{clause.shown} sets column {path[0]!r} twice")
+                raise InvalidOptionError(
+                    f"{clause.shown} sets column {path[0]!r} twice", reason="inserted_twice"
+                )
             seen.add(path[0])
             given = self._value(node, path, clause)
             if given is not None:
@@ -326,7 +328,8 @@ class _Planner:
             twice = next((o for o in found if o[: len(path)] == path[: len(o)]), None)
             if twice is not None:
                 raise InvalidOptionError(
-                    f"{clause.shown} sets {'.'.join(path)!r} twice, or together with a part of it"
+                    f"{clause.shown} sets {'.'.join(path)!r} twice, or together with a part of it",
+                    reason="set_twice",
                 )
             given = self._value(node, path, clause)
             field = field_at(self._target, path)
@@ -351,7 +354,8 @@ class _Planner:
                 raise SchemaMismatchError(
                     f"{clause.shown} of all columns needs {field.name!r}, which the source does "
                     f"not have; it has {', '.join(source.names)}. Name the columns to set, or pass "
-                    'schema_mode="merge"'
+                    'schema_mode="merge"',
+                    reason="merge_of_all_lacks_column",
                 )
 
     def _star(

@@ -1,0 +1,118 @@
+"""Steps of `connect_steps` that do as jobs written for delta-spark do."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as f
+
+import adelta.spark
+from adelta.spark import DeltaTable
+from tests.spark.delta_forms import check_empty_sets, check_optimize, check_tables_to_build
+
+CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def raises(kind: type[Exception], text: str, call) -> None:
+    with pytest.raises(kind, match=text):
+        call()
+
+
+def step_forms_that_delta_spark_takes_are_taken(spark, path):
+    check_empty_sets(spark, f"{path}-a")
+    check_optimize(spark, f"{path}-b")
+    check_tables_to_build(spark, f"{path}-c")
+
+
+def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
+    spark.conf.set("spark.sql.catalog.spark_catalog", CATALOG)  # of a jar that is not there
+    raises(PySparkException, "PLUGIN_CLASS_NOT_FOUND", lambda: spark.sql("SHOW TABLES").collect())
+    adelta.spark.register(spark, as_delta=True, sql=True)
+    try:
+        rows = spark.createDataFrame([(1, "a"), (2, "b")], "id BIGINT, v STRING")
+        rows.write.format("delta").partitionBy("v").saveAsTable("job")
+        raises(AnalysisException, "already exists", lambda: rows.write.saveAsTable("job"))
+        rows.write.format("delta").mode("ignore").saveAsTable("job")
+        rows.write.mode("append").saveAsTable("job")
+        rows.selectExpr("id + 2", "v").write.insertInto("job")
+        raises(ValueError, "has 2 columns", lambda: spark.range(1).write.insertInto("job"))
+        assert spark.table("job").where("job.id > 2").count() == 2
+        assert spark.read.option("versionAsOf", 0).table("default.job").count() == 2
+        assert spark.sql("DESCRIBE DETAIL job").first().partitionColumns == ["v"]
+        rows.write.format("delta").mode("overwrite").saveAsTable("job")
+        rows.write.format("delta").option("path", path).saveAsTable("job_there")
+        assert spark.read.format("delta").load(path).count() == spark.table("job").count() == 2
+        rows.writeTo("job").append()
+        rows.where("id = 1").writeTo("job").overwritePartitions()
+        assert spark.table("job").count() == 3
+        rows.where("id = 1").writeTo("job").overwrite(f.col("id") == 1)
+        assert spark.table("job").count() == 3
+        spark.range(3).writeTo("job").using("delta").createOrReplace()
+        spark.range(3).writeTo("job2").using("delta").tableProperty("mine", "1").create()
+        text = "MERGE INTO default.job USING default.job2 ON default.job.id = default.job2.id"
+        assert spark.sql(f"{text} WHEN MATCHED THEN UPDATE SET default.job.id = 7").first()[1] == 3
+        assert DeltaTable.forName(spark, "job2").detail().first().properties == {"mine": "1"}
+        assert spark.table("job").columns == spark.table("job2").columns == ["id"]
+        raises(
+            AnalysisException,
+            "as it does not exist",
+            spark.range(1).writeTo("job3").using("delta").replace,
+        )
+        spark.range(2).write.saveAsTable("of_parquet")
+        assert spark.table("of_parquet").count() == 2
+        assert spark.read.format("delta").load(f"{path}@v0").count() == 2
+        assert spark.sql(f"SELECT * FROM delta.`{path}@v0`").count() == 2
+        DeltaTable.forName(spark, "job").clone(path + "-clone", True)
+        assert spark.read.format("delta").load(path + "-clone").count() == 3
+    finally:
+        adelta.spark.register(spark)
+
+
+def step_tables_of_parquet_are_converted(spark, path):
+    adelta.spark.register(spark, as_delta=True, sql=True)
+    try:
+        rows = spark.range(4).selectExpr("id", "id % 2 part")
+        rows.write.partitionBy("part").parquet(f"{path}/folder")
+        found = DeltaTable.convertToDelta(spark, f"parquet.`{path}/folder`", "part BIGINT")
+        assert found.detail().first().partitionColumns == ["part"]
+        rows.write.saveAsTable("kept_by_spark")
+        rows.write.option("path", f"{path}/there").partitionBy("part").saveAsTable("kept_there")
+        for name in ("kept_by_spark", "kept_there"):
+            assert DeltaTable.convertToDelta(spark, name).toDF().count() == 4
+            rows.write.mode("append").saveAsTable(name)
+            assert spark.table(name).where("part = 1").count() == 4
+            assert DeltaTable.convertToDelta(spark, f"default.{name}").toDF().count() == 8
+        assert DeltaTable.forName(spark, "kept_there").detail().first().partitionColumns == ["part"]
+        rows.write.partitionBy("part").saveAsTable("kept_in_parts")
+        raises(ValueError, "parquet.`", lambda: DeltaTable.convertToDelta(spark, "kept_in_parts"))
+        assert spark.table("kept_in_parts").count() == 4
+        rows.write.option("path", f"{path}/by_sql").saveAsTable("by_sql")
+        spark.sql("CONVERT TO DELTA by_sql NO STATISTICS")
+        assert DeltaTable.forName(spark, "by_sql").toDF().count() == 4
+    finally:
+        adelta.spark.register(spark)
+
+
+def step_dataframes_are_merged_into_tables(spark, path):
+    adelta.spark.register(spark, as_delta=True)
+    try:
+        rows = spark.createDataFrame([(1, 10), (2, 20), (3, 30)], "id BIGINT, v BIGINT")
+        rows.write.format("delta").saveAsTable("merged")
+        source = spark.createDataFrame([(1, 11), (2, 0), (9, 90)], "id BIGINT, v BIGINT").alias("s")
+        merge = source.mergeInto("merged", f.expr("merged.id = s.id"))
+        merge = merge.whenMatched(f.col("s.v") == 0).delete().whenMatched().updateAll()
+        merge = merge.whenNotMatched(source.v > 99).insertAll()
+        merge = merge.whenNotMatched().insert({"id": f.col("s.id"), "v": f.col("s.v") + 1})
+        merge = merge.whenNotMatchedBySource().update({"merged.v": f.col("merged.v") * 2})
+        assert merge.withSchemaEvolution().merge() is None
+        assert sorted(spark.table("merged").collect()) == [(1, 11), (3, 60), (9, 91)]
+        merge = source.mergeInto("merged", f.expr("merged.id = s.id"))
+        merge.whenMatched().update({"v": f.lit(5)}).whenNotMatchedBySource().delete().merge()
+        assert sorted(spark.table("merged").collect()) == [(1, 5), (9, 5)]
+        raises(
+            AnalysisException,
+            "nothing",
+            source.mergeInto("nothing", f.expr("true")).whenMatched().delete().merge,
+        )
+    finally:
+        adelta.spark.register(spark)

@@ -1,0 +1,80 @@
+"""What jobs for delta-spark may write, in classic sessions and through Spark Connect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from adelta.spark import DeltaTable, IdentityGenerator
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["check_empty_sets", "check_optimize", "check_tables_to_build"]
+
+
+def check_empty_sets(spark: SparkSession, path: str) -> None:
+    """See that clauses which set nothing are none, or leave rows as they are."""
+    spark.sql("SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'b', 2").write.format("adelta").save(path)
+    table = DeltaTable.forPath(spark, path)
+    late = spark.sql("SELECT 'a' AS k, 9 AS v UNION ALL SELECT 'z', 26").alias("s")
+    merge = table.alias("t").merge(late, "t.k = s.k")
+    nothing = merge.whenMatchedUpdate(set={}).whenNotMatchedBySourceUpdate(set={})
+    with pytest.raises(AnalysisException, match="DELTA_MERGE_MISSING_WHEN"):
+        nothing.execute()
+    assert nothing.whenMatchedUpdate("s.v = 9", {}).execute().first().num_updated_rows == 1
+    by_source = merge.whenNotMatchedBySourceUpdate("t.k = 'b'", {})
+    assert by_source.execute().first().num_updated_rows == 1
+    assert table.update("k = 'a'", {}).first().num_affected_rows == 1
+    assert table.update(set={}).first().num_affected_rows == 2
+    assert sorted(table.toDF().collect()) == [("a", 1), ("b", 2)]
+    assert merge.whenNotMatchedInsert(values={}).execute().first().num_inserted_rows == 1
+    assert table.toDF().where("k IS NULL AND v IS NULL").count() == 1
+
+
+def check_optimize(spark: SparkSession, path: str) -> None:
+    """See that a builder of OPTIMIZE keeps every condition that it was told."""
+    rows = spark.range(8).selectExpr("id", "id % 4 part").repartition(2)
+    for _ in range(2):
+        rows.write.format("adelta").mode("append").partitionBy("part").save(path)
+    table = DeltaTable.forPath(spark, path)
+    builder = table.optimize()
+    builder.where("part > 0")
+    assert builder.where("part < 2") is builder
+    metrics = builder.executeCompaction().select("metrics.*").first()
+    assert (metrics.numFilesAdded, metrics.partitionsOptimized) == (1, 1)
+    said = table.history(1).first().operationParameters["predicate"]
+    assert said == '["(\'part > 0)","(\'part < 2)"]'
+
+
+def check_tables_to_build(spark: SparkSession, path: str) -> None:
+    """See which tables cannot be built, and what is said of them."""
+    spark.range(1).write.format("adelta").save(path)
+    builder = DeltaTable.create(spark).addColumn("a", "INT")
+    by_path = builder.location(f"{path}-new")
+    for wrong, condition in (
+        (DeltaTable.create(spark).addColumn("a", "INT"), "MISSING_TABLE_NAME_OR_LOCATION"),
+        (DeltaTable.create(spark).location(path).addColumn("a", "INT"), "TABLE_OR_VIEW_ALREADY_"),
+        (DeltaTable.replace(spark).location(f"{path}-no").addColumn("a", "INT"), "_VIEW_NOT_FOUND"),
+        (DeltaTable.create(spark).tableName(f"delta.`{path}`").location("/else"), "_MISMATCH"),
+        (by_path.addColumn("b", "INT", generatedAlwaysAs="c + 1"), "GENERATED_COLUMN_REFERENCES"),
+    ):
+        with pytest.raises(AnalysisException) as caught:
+            wrong.execute()
+        assert condition in (caught.value.getCondition() or ""), condition
+    for generated, condition in (
+        ({"b": ("INT", "a + 1"), "c": ("INT", "b + 1")}, "GENERATED_COLUMN_REFERENCES"),
+        ({"b": ("DATE", "a + 1")}, "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH"),
+    ):
+        told = DeltaTable.create(spark).location(f"{path}-new").addColumn("a", "INT")
+        for name, (kind, text) in generated.items():
+            told = told.addColumn(name, kind, generatedAlwaysAs=text)
+        with pytest.raises(AnalysisException, match=condition):
+            told.execute()
+    told = DeltaTable.create(spark).location(f"{path}-new").addColumn("a", "INT")
+    told.addColumn("n", "BIGINT", generatedAlwaysAs=IdentityGenerator()).partitionedBy("a")
+    with pytest.raises(AnalysisException, match="DELTA_CLUSTER_BY_WITH_PARTITIONED_BY"):
+        told.clusterBy("a")
+    assert not DeltaTable.isDeltaTable(spark, f"{path}-new")
