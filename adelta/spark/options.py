@@ -102,6 +102,10 @@ _WRITE = (
 )
 _STORAGE_PREFIXES = (*OPTION_PREFIXES, "adelta_", "delta_dynamo_", "option.")
 _OF_HADOOP = ("fs.s3a.", "fs.s3.")
+_BY_NAME = (
+    "a session's catalog does not tell this data source where its tables are; run the statement by "
+    "adelta.spark.sql(spark, text), or by spark.sql after adelta.spark.register(spark, sql=True)"
+)
 _PROPERTY_PREFIX = "delta."
 
 _OF_VERSIONS = {"versionasof", "timestampasof", "where", "onlydeletionvectors"}
@@ -412,6 +416,8 @@ def _sort(
             storage |= storage_options_of({folded: value})
         elif folded.startswith(_STORAGE_PREFIXES) or is_known(folded):
             storage[folded.removeprefix("option.")] = value
+        elif folded == "owner":  # which a statement of Spark's alone has of a new table
+            raise InvalidOptionError(f"a table cannot get a name so: {_BY_NAME}")
         else:
             close = difflib.get_close_matches(folded, sorted(lowered), n=1)
             hint = f"; did you mean {_spelt(close[0], known)}?" if close else ""
@@ -430,7 +436,8 @@ def _uri(given: Mapping[str, str]) -> str:
     path = given.get("path")
     if not path:
         raise InvalidOptionError(
-            "no table is named: give its address, as in spark.read.format('adelta').load(path)"
+            "no table is named: give its address, as in spark.read.format('adelta').load(path). Or, "
+            f"where a statement has a name: {_BY_NAME}"
         )
     return absolute_uri(path)
 
