@@ -436,8 +436,8 @@ def _uri(given: Mapping[str, str]) -> str:
     path = given.get("path")
     if not path:
         raise InvalidOptionError(
-            "no table is named: give its address, as in spark.read.format('adelta').load(path). Or, "
-            f"where a statement has a name: {_BY_NAME}"
+            "no table is named: give its address, as in spark.read.format('adelta').load(path); "
+            f"or, where a statement names one, {_BY_NAME}"
         )
     return absolute_uri(path)
 

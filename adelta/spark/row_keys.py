@@ -146,7 +146,13 @@ def _exact(column: Column, data_type: s.DataType) -> Column:
     return column.cast(s.StringType()) if collated else column
 
 
-def _tells_rows_apart(data_type: s.DataType) -> bool:
-    return not isinstance(
-        data_type, s.ArrayType | s.MapType | s.StructType | s.VariantType | s.UserDefinedType
-    )
+def _tells_rows_apart(data_type: s.DataType, *, within: bool = False) -> bool:
+    """Whether rows are found by such values; what is `within` others has no key of its own."""
+    match data_type:
+        case s.ArrayType():
+            return _tells_rows_apart(data_type.elementType, within=True)
+        case s.StructType():
+            return all(_tells_rows_apart(each.dataType, within=True) for each in data_type)
+        case s.MapType() | s.VariantType() | s.UserDefinedType():
+            return False
+    return not within or equal_if_alike(data_type)

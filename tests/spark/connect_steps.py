@@ -173,6 +173,14 @@ def step_rows_are_found_by_what_only_spark_computes(spark, path):
     merge = merge.whenNotMatchedInsert(values={"id": rows["id"]})
     assert merge.execute().first().num_affected_rows == 2
     assert table.toDF().select("id", "part").collect() == [(4, 100)]
+    nested = f"{path}-nested"
+    spark.sql("SELECT array(struct(id)) AS l, id AS v FROM range(3)").write.format("adelta").save(
+        nested
+    )
+    arrays, one = DeltaTable.forPath(spark, nested), f.udf(lambda of: of[0].id == 1, "boolean")
+    merge = arrays.alias("t").merge(spark.range(1).toDF("n"), one("t.l"))
+    assert merge.whenMatchedUpdate(set={"v": "7"}).execute().first().num_updated_rows == 1
+    assert arrays.delete(one("l")).collect() == [(1,)]
     for unsettled in (f.rand() < 2, "rand() < 2", odd.asNondeterministic()("id")):
         raises(AnalysisException, "whenever", lambda wrong=unsettled: table.delete(wrong))
 
@@ -298,6 +306,19 @@ def step_statements_are_run_on_tables_by_path(spark, path):
     spark.sql(listed).createOrReplaceTempView("listed")
     for inventory in ("listed", "(SELECT * FROM listed)"):
         assert len(sql(f"VACUUM {table} USING INVENTORY {inventory} DRY RUN")) == 1
+
+
+def step_names_that_only_statements_of_adeltas_can_give_say_so(spark, path):
+    written(spark, path)
+    create = f"CREATE TABLE by_spark USING adelta LOCATION '{path}'"
+    raises(AnalysisException, r"register\(spark, sql=True", lambda: spark.sql(create))
+    spark.sql("CREATE TABLE by_spark (id INT) USING adelta")
+    rows = spark.sql("SELECT * FROM by_spark")
+    raises(PySparkException, r"register\(spark, sql=True", rows.collect)
+    spark.sql("DROP TABLE by_spark")
+    adelta.spark.sql(spark, create)
+    assert adelta.spark.sql(spark, "SELECT * FROM by_spark").count() == 6
+    adelta.spark.sql(spark, "DROP TABLE by_spark")
 
 
 def step_statements_are_run_on_tables_by_name(spark, path):

@@ -193,8 +193,11 @@ def test_rows_that_only_spark_tells_apart_are_told_apart(spark, tmp_path):
     assert sorted(row.l[0] for row in table.toDF().collect()) == [1, 3, 65, 66]
     assert table.delete(f.udf(lambda x: str(x) in ("-0.0", "nan"), "boolean")("x")).count() == 1
     assert sorted(row.l[0] for row in table.toDF().collect()) == [1, 66]
+    assert table.delete(f.udf(lambda numbers: 1 in numbers, "boolean")("l")).collect() == [(1,)]
+    path = str(tmp_path / "unlike")
+    rows.select(f.array("x").alias("l")).write.format("adelta").save(path)
     with pytest.raises(AnalysisException, match="by which rows are not found"):
-        table.delete(f.udf(lambda numbers: 1 in numbers, "boolean")("l"))
+        DeltaTable.forPath(spark, path).delete(f.udf(lambda xs: 0.0 in xs, "boolean")("l"))
 
 
 def test_rows_that_come_while_spark_looks_for_some_are_a_conflict(spark, path):

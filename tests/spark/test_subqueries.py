@@ -96,6 +96,15 @@ def test_rows_that_only_spark_tells_apart_are_told_apart(spark, tmp_path):
     assert found == {0: "0.0", 12: "nan", 3: "None"}
     with pytest.raises(PySparkException, match="by which rows are not found"):
         spark.sql(f"DELETE FROM {name} WHERE shown(s) = 'x'")
+    nested = spark.sql("SELECT array(struct(id, string(id) AS t)) AS l FROM range(3)")
+    nested.write.format("adelta").save(f"{tmp_path}/nested")
+    name = f"adelta.`{tmp_path}/nested`"
+    some = "(SELECT * FROM VALUES ('2'), ('5') s(t))"
+    done = spark.sql(
+        f"DELETE FROM {name} WHERE soundex(l[0].t) IN {some} OR shown(l) LIKE '%t=_1%'"
+    )
+    assert done.collect() == [(2,)]
+    assert spark.table(name).count() == 1
 
 
 def test_values_are_what_subqueries_find_for_the_row(spark, table, tmp_path):

@@ -25,12 +25,15 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.ExpressionUtils;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.FractionalType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
@@ -143,7 +146,7 @@ public final class NamedRows implements NamedChange.Question {
      */
     private static void key(Expression picked, String name, Map keys, List on) {
         DataType type = picked.dataType();
-        if (!(type instanceof AtomicType) || type instanceof VariantType) {
+        if (!tellsRowsApart(type, false)) {
             throw refused("the column " + picked.sql() + " is a " + type.simpleString() + ", by"
                 + " which rows are not found that only Spark computes: compute what is asked in a"
                 + " DataFrame, and merge that");
@@ -158,6 +161,29 @@ public final class NamedRows implements NamedChange.Question {
             on.add("CASE WHEN " + target + " = 0 THEN CAST(" + target + " AS STRING) END <=> "
                 + SOURCE + "." + name + "z");
         }
+    }
+
+    /** Whether rows are found by such values; what is `within` others has no key of its own. */
+    private static boolean tellsRowsApart(DataType type, boolean within) {
+        if (type instanceof ArrayType) {
+            return tellsRowsApart(((ArrayType) type).elementType(), true);
+        }
+        if (type instanceof StructType) {
+            StructField[] fields = ((StructType) type).fields();
+            for (int index = 0; index < fields.length; index++) {
+                if (!tellsRowsApart(fields[index].dataType(), true)) {
+                    return false;
+                }
+            }
+            return true;
+        }
+        if (!(type instanceof AtomicType) || type instanceof VariantType) {
+            return false;
+        }
+        boolean unlike = type instanceof StringType
+            ? !type.equals(DataTypes.StringType)
+            : type instanceof FractionalType && !(type instanceof DecimalType);
+        return !within || !unlike;
     }
 
     /** Whether adelta computes an expression by its text. */
