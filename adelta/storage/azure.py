@@ -111,7 +111,7 @@ class AzureStore(HttpObjectStore):
         headers = {**_BLOB, **await _sums(data)}
         if if_absent:
             headers["if-none-match"] = "*"
-        return ObjectRequest("PUT", key, headers=headers, body=data)
+        return ObjectRequest("PUT", key, headers=headers, body=data, makes=True)
 
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         """Create or replace an object of any size, by blocks if it is large.
@@ -139,7 +139,7 @@ class AzureStore(HttpObjectStore):
         names = await map_stream(send, every, limit=_BLOCKS_UNDER_WAY)
         listed = "".join(f"<Latest>{name}</Latest>" for name in names)
         body = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'.encode()
-        request = ObjectRequest("PUT", key, "comp=blocklist", await _sums(body), body)
+        request = ObjectRequest("PUT", key, "comp=blocklist", await _sums(body), body, makes=True)
         return self._made(path, size, await self._client.send(request))
 
     async def _delete_many(self, keys: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from adelta.errors import ObjectNotFoundError, StorageError
 from adelta.storage.body_checks import md5_of
 from adelta.storage.forwarding_store import innermost
 from adelta.storage.gcs_checksums import is_summed_inline, sum_of
-from adelta.storage.gcs_client import GcsClient
+from adelta.storage.gcs_client import GcsClient, document_of
 from adelta.storage.gcs_options import GcsOptions, parse_gcs_options
 from adelta.storage.gcs_upload import upload
 from adelta.storage.http_store import HttpObjectStore
@@ -92,11 +92,12 @@ class GcsStore(HttpObjectStore):
         else:
             body = await in_thread(_two_parts, key, data, boundary)
         headers = {"content-type": f"multipart/related; boundary={boundary}"}
-        return ObjectRequest("POST", key, encode_query(wanted), headers, body, path=self._uploads)
+        query, path = encode_query(wanted), self._uploads
+        return ObjectRequest("POST", key, query, headers, body, path=path, makes=True)
 
     def _made(self, path: str, size: int, answer: Answer) -> ObjectMeta:
-        """What is known of an object that was put: it is there, whatever the answer leaves out."""
-        said = _document(answer.body)
+        """What the answer says of an object that was put."""
+        said = document_of(answer.body)
         made = super()._made(path, size, answer)
         return ObjectMeta(
             path, size, _moment(said) or made.last_modified_ms, said.get("generation") or made.etag
@@ -138,12 +139,16 @@ class GcsStore(HttpObjectStore):
                 if outcome.kind in (Kind.EXISTS, Kind.DENIED, Kind.NOT_FOUND, Kind.REFUSED):
                     return None  # it has changed, or may be read only; who asks then says why
                 raise error
-            said = _document(outcome.body)
+            said = document_of(outcome.body)
             token = said.get("rewriteToken")
             if said.get("done") is not False or not token:
                 break
             wanted["rewriteToken"] = token
-        resource = said.get("resource") or {}
+        resource = said.get("resource")
+        if not isinstance(resource, dict) or "generation" not in resource:
+            raise StorageError(
+                f"the answer to the copy of {theirs._uri}/{there} tells of no object that was made"
+            )
         made = super()._made(path, found.size, outcome)
         return ObjectMeta(
             path,
@@ -221,15 +226,6 @@ def _two_parts(key: str, data: bytes, boundary: str) -> bytes:
             f"\r\n--{boundary}--\r\n".encode(),
         )
     )
-
-
-def _document(body: bytes) -> dict[str, Any]:
-    """The object that an answer is; an empty one where it is none."""
-    try:
-        said = orjson.loads(body)
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}
 
 
 def _moment(resource: Mapping[str, Any]) -> int | None:

@@ -7,7 +7,7 @@ checksums. All else goes by the JSON API. A request whose `path` is given goes t
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from adelta.storage.body_checks import Fault
     from adelta.storage.gcs_options import GcsOptions
 
-__all__ = ["RESUME_INCOMPLETE", "GcsClient"]
+__all__ = ["RESUME_INCOMPLETE", "GcsClient", "document_of"]
 
 RESUME_INCOMPLETE = 308
 """The status of a resumable upload that goes on."""
@@ -102,6 +102,10 @@ class GcsClient(TokenClient):
         resumes = answer.status == RESUME_INCOMPLETE and "upload_id=" in request.query
         return resumes or 200 <= answer.status < 300
 
+    def tells_of_object(self, answer: Answer) -> bool:
+        """Whether an answer to what makes an object tells of the object."""
+        return "generation" in document_of(answer.body)
+
     def failure_of(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """What an answer that is no success means."""
         code, message = _told(body)
@@ -124,6 +128,15 @@ class GcsClient(TokenClient):
     async def body_fault(self, request: ObjectRequest, answer: Answer) -> Fault | None:
         """What is wrong with the body of an object: it must have the checksum that is told."""
         return await body_fault(answer)
+
+
+def document_of(body: bytes) -> dict[str, Any]:
+    """The object that an answer is; an empty one where it is none."""
+    try:
+        said = orjson.loads(body)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _told(body: bytes) -> tuple[str, str]:

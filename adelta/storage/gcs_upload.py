@@ -19,7 +19,7 @@ from adelta._chance import fraction
 from adelta._concurrency import in_thread
 from adelta.errors import StorageError
 from adelta.storage.gcs_checksums import StreamSum
-from adelta.storage.gcs_client import RESUME_INCOMPLETE, GcsClient
+from adelta.storage.gcs_client import RESUME_INCOMPLETE, GcsClient, document_of
 from adelta.storage.object_answers import Answer, Kind
 from adelta.storage.object_client import ObjectRequest
 from adelta.storage.pieces import in_pieces
@@ -144,14 +144,10 @@ class _Session:
         done = self._done
         if done is None:
             raise StorageError(f"the upload of {self._key!r} ended, and the store waits for more")
-        try:
-            said = orjson.loads(done.body)
-            size = int(said.get("size", self._sent))
-        except (ValueError, AttributeError, TypeError) as error:
-            raise StorageError(
-                f"the store does not say what the upload of {self._key!r} made"
-            ) from error
-        if size != self._sent or self._sum.differs(said):
+        said = document_of(done.body)
+        if "generation" not in said:
+            raise StorageError(f"the store does not say what the upload of {self._key!r} made")
+        if said.get("size") != str(self._sent) or self._sum.differs(said):
             raise StorageError(
                 f"the upload of {self._key!r} made an object of other bytes than were sent: write "
                 "it again"

@@ -169,7 +169,7 @@ class HttpObjectStore(ObjectStore):
     """What to do where the store knows no conditional puts."""
 
     def _made(self, path: str, size: int, answer: Answer) -> ObjectMeta:
-        """What is known of an object that was put: it is there, whatever the answer leaves out."""
+        """What the answer says of an object that was put."""
         headers = answer.headers
         try:
             moment = http_time_ms(headers.get("last-modified") or headers.get("date", ""))
@@ -393,6 +393,8 @@ class HttpObjectStore(ObjectStore):
             if found.body == data:
                 meta = self._meta(path, len(data), found.headers)
                 return replace(meta, repeated=True)
+            if self._tag(found.headers) is None:
+                raise self._in_doubt(path, error, "what comes is no object") from error
             raise ObjectExistsError(f"there is another object {self._uri}/{path}") from error
         raise self._in_doubt(path, error, found.reason) from error
 

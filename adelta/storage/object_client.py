@@ -58,6 +58,9 @@ _CANNOT_BE_SENT = (
     "a storage option makes a header or an address that cannot be sent: look for line ends and "
     "other odd characters in keys, tokens, region and user agent"
 )
+_MAKES_NOTHING = (
+    "the answer tells of no object that was made: it is not the store's, but perhaps a proxy's"
+)
 LARGE = 1 << 20
 """Bytes from which on a body is handled in a thread."""
 LONGEST_ERROR = 4096
@@ -83,7 +86,8 @@ class ObjectRequest:
     `optional` are those of checksums: a store that refuses them gets the request again without, and
     later ones too. With `verify` the body of an object is held to what the store says of it. Where
     the query asks for a part of an object, `partial`, an answer that has it says so as one of a
-    range does. It counts as a `kind` where its method does not tell which.
+    range does. The answer to one that `makes` an object tells of it, or else it is not the store's.
+    It counts as a `kind` where its method does not tell which.
     """
 
     method: str
@@ -98,6 +102,7 @@ class ObjectRequest:
     verify: bool = False
     path: str | None = None
     partial: bool = False
+    makes: bool = False
     kind: RequestKind | None = None
 
 
@@ -211,6 +216,10 @@ class ObjectClient(ABC, Generic[T]):
     async def body_fault(self, request: ObjectRequest, answer: Answer) -> Fault | None:
         """What is wrong with the body of a request that is to be verified."""
         return None
+
+    def tells_of_object(self, answer: Answer) -> bool:
+        """Whether an answer to what makes an object tells of the object."""
+        return "etag" in answer.headers
 
     def goes_on(self, request: ObjectRequest) -> bool:
         """Whether the request goes on to its end where its caller is cancelled."""
@@ -364,6 +373,8 @@ class Sending(Generic[T]):
         if isinstance(result, Failure):
             return self._failed(result)
         request, fault = self.request, None
+        if request.makes and not self.client.tells_of_object(result):
+            return self._failed(Failure(Kind.LOST, "", _MAKES_NOTHING, result.headers))
         if request.key and request.method in _READS:
             fault = self.client.object_fault(request, result)
         if fault is None and (asked := request.headers.get("range")):

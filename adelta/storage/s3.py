@@ -107,7 +107,7 @@ class S3Store(HttpObjectStore):
         headers = self._put_headers
         if if_absent:
             headers = {**headers, "if-none-match": "*"}
-        return ObjectRequest("PUT", key, headers=headers, body=data, optional=sums)
+        return ObjectRequest("PUT", key, headers=headers, body=data, optional=sums, makes=True)
 
     async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
         """Create the object.

@@ -9,7 +9,6 @@ parts of one size alone, up to some 80 GB, and no checksum of the whole but one 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from adelta.storage.object_answers import Answer, Kind
 from adelta.storage.object_client import ObjectRequest
 from adelta.storage.pieces import in_pieces, numbered, put_back
 from adelta.storage.s3_checksums import COMPOSITE, MULTIPART, checksums_of
-from adelta.storage.s3_xml import complete_document, copied_tag, upload_id
+from adelta.storage.s3_xml import complete_document, completed_tag, copied_tag, upload_id
 from adelta.storage.sigv4 import encode_path, encode_query
 
 if TYPE_CHECKING:
@@ -82,8 +81,8 @@ async def upload(
     if second is None:
         sums = await checksums_of(first) if checksums else {}
         headers = {**write_headers, **part_headers}
-        answer = await client.send(ObjectRequest("PUT", key, "", headers, first, optional=sums))
-        return len(first), answer
+        put = ObjectRequest("PUT", key, "", headers, first, optional=sums, makes=True)
+        return len(first), await client.send(put)
     every = numbered(put_back(first, second, rest=parts), start=1)
 
     async def send(upload: str, checksums: bool) -> tuple[int, list[Part]]:
@@ -129,7 +128,7 @@ async def copy(
         headers |= {"x-amz-metadata-directive": "REPLACE", "x-amz-tagging-directive": "REPLACE"}
         headers |= {**write_headers, **part_headers}
         made = await ask(ObjectRequest("PUT", key, "", headers))
-        return _with_tag(made, f"the copy of {key!r}")
+        return _with_tag(made, copied_tag(made.body, what=f"the copy of {key!r}"))
     length = max(_COPIED_AT_ONCE, -(-size // _MOST_PARTS))
 
     async def send(upload: str, _: bool) -> tuple[int, list[Part]]:
@@ -227,22 +226,29 @@ async def _complete(
         "POST", key, encode_query({"uploadId": upload}), headers, complete_document(parts)
     )
     outcome = await client.try_send(request)
+    error: StorageError
     if isinstance(outcome, Answer):
-        with suppress(StorageError):  # it is there, whatever the document leaves out
-            return _with_tag(outcome, f"the upload of {key!r}")
-        return outcome
-    if outcome.code == "NoSuchUpload" and outcome.repeated:
-        # An earlier attempt may have completed it, its answer lost on the way.
-        found = await client.try_send(ObjectRequest("HEAD", key, headers=headers))
-        if isinstance(found, Answer) and _is_upload(found, size, len(parts)):
-            return found
-    raise client.error(request, outcome)
+        try:
+            return _with_tag(outcome, completed_tag(outcome.body, what=f"the upload of {key!r}"))
+        except StorageError as unclear:
+            error = unclear
+    else:
+        error = client.error(request, outcome)
+        if outcome.code != "NoSuchUpload" or not outcome.repeated:
+            raise error
+    # An attempt may have completed it, its answer lost on the way.
+    found = await client.try_send(ObjectRequest("HEAD", key, headers=headers))
+    if isinstance(found, Answer) and _is_upload(found, size, len(parts)):
+        return found
+    raise error
 
 
-def _with_tag(answer: Answer, what: str) -> Answer:
-    """The answer as if it had the entity tag in its headers, which stands in its document."""
-    tag = copied_tag(answer.body, what=what)  # not each store quotes it
-    return replace(answer, headers={**answer.headers, "etag": '"{}"'.format(tag.strip('"'))})
+def _with_tag(answer: Answer, tag: str | None) -> Answer:
+    """The answer as if it had the entity tag in its headers that stands in its document."""
+    if tag is None:
+        return answer
+    quoted = '"{}"'.format(tag.strip('"'))  # which not each store does
+    return replace(answer, headers={**answer.headers, "etag": quoted})
 
 
 def _is_upload(found: Answer, size: int, parts: int) -> bool:

@@ -24,6 +24,7 @@ __all__ = [
     "LONGEST_DOCUMENT",
     "Part",
     "complete_document",
+    "completed_tag",
     "copied_tag",
     "delete_document",
     "delete_errors",
@@ -249,12 +250,24 @@ def session_of(body: bytes, now: float, *, what: str) -> tuple[Credentials, floa
 
 
 def copied_tag(body: bytes, *, what: str) -> str:
-    """The entity tag that CopyObject, UploadPartCopy or CompleteMultipartUpload gave."""
+    """The entity tag that CopyObject or UploadPartCopy gave. Raises: StorageError."""
     root, ns = _root(body, what)
     found = root.findtext(f"{ns}ETag")
     if not found:
         raise StorageError(f"the answer to {what} names no entity tag")
     return found
+
+
+def completed_tag(body: bytes, *, what: str) -> str | None:
+    """The entity tag that CompleteMultipartUpload gave, which some servers leave out.
+
+    Raises:
+        StorageError: it gave none of its documents.
+    """
+    root, ns = _root(body, what)
+    if root.tag.removeprefix(ns) != "CompleteMultipartUploadResult":
+        raise StorageError(f"the answer to {what} is not the store's, but perhaps a proxy's")
+    return root.findtext(f"{ns}ETag") or None
 
 
 Part = tuple[str, str | None]

@@ -13,17 +13,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from adelta.errors import AdeltaError, ObjectNotFoundError, StorageError
+from adelta.errors import (
+    AdeltaError,
+    CommitOutcomeUnknownError,
+    ObjectNotFoundError,
+    StorageError,
+)
 from adelta.storage import object_client
+from adelta.storage.azure import AzureStore
+from adelta.storage.gcs import GcsStore
 from adelta.storage.s3_options import parse_options
 from tests.storage.scripted_server import Server, told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+    from adelta.storage.http_store import HttpObjectStore
     from adelta.storage.s3 import S3Store
 
 STATED = 4 << 30
+ONCE_MORE = {"max_retries": "1", "init_backoff": "1ms", "allow_http": "true"}
 PAGE = (
     '<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
     "<IsTruncated>{more}</IsTruncated>{token}{contents}</ListBucketResult>"
@@ -277,6 +286,74 @@ async def test_an_empty_page_of_success_makes_no_object_of_one_that_is_not_there
         ):
             with pytest.raises(StorageError, match="neither an entity tag nor a time"):
                 await read()
+        await store.aclose()
+
+
+def _s3(server: Server) -> HttpObjectStore:
+    return server.store(max_retries="1", init_backoff="1ms")
+
+
+def _gcs(server: Server) -> HttpObjectStore:
+    options = {"google_base_url": server.endpoint, "google_skip_signature": "true"}
+    return GcsStore.from_options("bucket", "t", {**options, **ONCE_MORE})
+
+
+def _azure(server: Server) -> HttpObjectStore:
+    options = {"azure_storage_account_name": "acct", "azure_storage_endpoint": server.endpoint}
+    options["azure_skip_signature"] = "true"
+    return AzureStore.from_options("lake", "t", {**options, **ONCE_MORE})
+
+
+@pytest.mark.parametrize("opens", [_s3, _gcs, _azure])
+async def test_a_page_of_success_makes_no_object_of_one_that_was_put(
+    opens: Callable[[Server], HttpObjectStore],
+) -> None:
+    """It is a proxy's, as of one whose backend is away: a commit would be lost."""
+    heads: list[str] = []
+
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        heads.append(head.partition(" ")[0])
+        page = "<html>Welcome</html>"
+        lines = f"content-type: text/html\r\ncontent-length: {len(page)}\r\n"
+        yield f"HTTP/1.1 200 OK\r\n{lines}\r\n{page}".encode()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield bytes(8 << 20)
+
+    async with Server(answer) as server:
+        store = opens(server)
+        with pytest.raises(CommitOutcomeUnknownError, match="tells of no object"):
+            await store.put_if_absent("x", b"{}")
+        assert heads == [heads[0], heads[0], "GET"]  # made twice, and looked for
+        with pytest.raises(StorageError, match="tells of no object"):
+            await store.put("x", b"{}")
+        with pytest.raises(StorageError):
+            await store.put_stream("x", pieces())
+        await store.aclose()
+
+
+async def test_the_end_of_an_upload_that_nothing_vouches_for_is_looked_for() -> None:
+    tags = ["1", "0f-3"]
+
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        if head.startswith("HEAD"):
+            size = f"content-length: {24 << 20}\r\n"
+            yield f'HTTP/1.1 200 OK\r\netag: "{tags.pop(0)}"\r\n{size}\r\n'.encode()
+            return
+        begins = head.startswith("POST") and "uploads" in head
+        begun = "<Result><UploadId>u</UploadId></Result>"
+        yield from told(begun if begins else "<html>Welcome</html>")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield bytes(8 << 20)
+
+    async with Server(answer) as server:
+        store = server.store()
+        with pytest.raises(StorageError, match="perhaps a proxy's"):
+            await store.put_stream("x", pieces())
+        assert (await store.put_stream("x", pieces())).etag == '"0f-3"'
         await store.aclose()
 
 

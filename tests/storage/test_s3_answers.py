@@ -89,6 +89,13 @@ async def test_keys_that_a_request_did_not_delete_are_deleted_again_one_by_one()
     assert sorted(seen[1:]) == ["DELETE /bucket/table/b", "DELETE /bucket/table/d"]
 
 
+UPLOAD = (
+    "<CompleteMultipartUploadResult><UploadId>u</UploadId><ETag>1</ETag>"
+    "</CompleteMultipartUploadResult>"
+)
+"""What begins an upload, and what ends it."""
+
+
 async def parts() -> AsyncIterator[bytes]:
     for _ in range(3):
         yield bytes(8 << 20)
@@ -110,7 +117,7 @@ async def test_a_put_that_succeeded_needs_no_time_in_its_answer(
     began = time.time_ns() // 1_000_000
 
     def answer(number: int, head: str) -> Iterator[bytes]:
-        upload = "<Result><UploadId>u</UploadId></Result>" if head.startswith("POST") else ""
+        upload = UPLOAD if head.startswith("POST") else ""
         return told(upload, headers=f'etag: "1"\r\n{headers}')
 
     async with Server(answer) as server:
