@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from adelta.commit.check_then_put import check_then_put
 from adelta.errors import InvalidOptionError, InvalidUseError, ObjectNotFoundError
-from adelta.kernel.log_path import LOG_DIR, LogFileKind, parse_log_path
+from adelta.kernel.log_path import LOG_DIR, commit_version
 from adelta.storage.forwarding_store import ForwardingStore
 from adelta.storage.object_store import ObjectStore, SuffixRead
 from adelta.storage.providers import provider_of
@@ -66,15 +66,20 @@ class CoordinatedStore(ForwardingStore):
             )
         return self._coordinator
 
-    async def _recover(self) -> bool:
-        return self._coordinator is not None and await self._coordinator.recover()
+    async def _recover(self) -> int | None:
+        return None if self._coordinator is None else await self._coordinator.recover()
 
     async def _or_recovered(self, read: Callable[[], Awaitable[R]], paths: Iterable[str]) -> R:
-        """The result of `read`, which is run again if a commit was missing and no longer is."""
+        """The result of `read`, which is run again if a commit was missing and no longer is.
+
+        Whoever else has put it there, since it was missing, counts as well.
+        """
         try:
             return await read()
         except ObjectNotFoundError:
-            if any(map(_is_commit, paths)) and await self._recover():
+            versions = [version for path in paths if (version := commit_version(path)) is not None]
+            last = await self._recover() if versions else None
+            if last is not None and last >= min(versions):
                 return await read()
             raise
 
@@ -165,7 +170,4 @@ def may_list_commits(prefix: str, *, recursive: bool) -> bool:
 
 
 def _is_commit(path: str) -> bool:
-    if not path.startswith(LOG_DIR):
-        return False
-    parsed = parse_log_path(path)
-    return parsed is not None and parsed.kind is LogFileKind.COMMIT
+    return commit_version(path) is not None

@@ -92,10 +92,12 @@ class CommitCoordinator(Protocol):
         """
         ...
 
-    async def recover(self) -> bool:
-        """Put in place the commits that are made but whose files are missing; whether there were.
+    async def recover(self) -> int | None:
+        """Put in place the commits that are made but whose files are missing; the last version.
 
-        The log shows every commit made before the call afterwards.
+        The log shows every commit made before the call afterwards. The version is the last one that
+        the coordinator knows to be there, whoever has put it there and when: a look at the log
+        before may have missed it. None where it keeps no account of commits.
 
         Raises:
             StorageError: there may be such a commit, and it could not be put in place.

@@ -48,6 +48,7 @@ from adelta.kernel.log_path import (
     LOG_DIR,
     LogFileKind,
     commit_path,
+    commit_version,
     parse_log_path,
     version_prefix,
 )
@@ -260,28 +261,28 @@ class DynamoDbCoordinator:
 
     # ---------------------------------------------------------------------------------- recovery
 
-    async def recover(self) -> bool:
-        """Complete the last entry; whether it was not.
+    async def recover(self) -> int | None:
+        """Complete the last entry, if it is not; its version.
 
         Raises:
             InvalidTableError: its bytes are nowhere.
             PermissionDeniedError: only those who may write to the table can complete it.
             StorageError: it cannot be completed.
         """
-        found = False
+        last: int | None = None
         for entry in await self._last_entries():
-            if entry.complete:
-                continue
             try:
-                await self._complete(entry)
+                in_log = entry.complete or await self._complete(entry)
             except PermissionDeniedError as error:
                 raise PermissionDeniedError(
                     f"{self._store.uri}: {entry.file_name} is committed, but the writer has not "
                     f"put it in the log, nor may you: let someone open the table who may write to "
                     f"it ({error})"
                 ) from error
-            found = True
-        return found
+            version = commit_version(entry.target)
+            if in_log and version is not None:
+                last = version if last is None else max(last, version)
+        return last
 
     async def _complete(self, entry: LockEntry) -> bool:
         """Put the bytes of another writer's entry in the log; False where it is no more.

@@ -161,9 +161,9 @@ class FilesystemCoordinator:
         except Exception as error:
             return Unknown(version, error)
 
-    async def recover(self) -> bool:
+    async def recover(self) -> int | None:
         """Nothing is ever half-done: the file is the commit."""
-        return False
+        return None
 
     async def aclose(self) -> None:
         """There is nothing to give back."""

@@ -74,7 +74,7 @@ class OwnerChange:
                 error,
             )
 
-    async def recover(self) -> bool:
+    async def recover(self) -> int | None:
         """Publish what the owner before has ratified. Raises: StorageError."""
         return await self._before.recover()
 

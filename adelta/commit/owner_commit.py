@@ -312,27 +312,27 @@ class OwnerCoordinator:
             StorageError: the owner failed, or a commit could not be published.
         """
         await self._log.ask(anew=True)
-        await self.recover()
-        return self._log.published
+        return await self.recover()
 
-    async def recover(self) -> bool:
-        """Publish, in order, what the owner has ratified; whether there was anything to publish.
+    async def recover(self) -> int | None:
+        """Publish, in order, what the owner has ratified; the last version that is published.
 
         Raises:
             StorageError: a commit could not be published, nor those after it.
         """
         async with self._publishing:
             if self.client.backfills:
-                return await self._have_backfilled()
+                await self._have_backfilled()
+                return self._log.published
             if self._staged and max(self._staged) > (self._log.latest or 0):
                 await self._log.ask()  # others came before ours, and may have to be published
             waiting = self._log.unpublished()
             for commit in waiting:
                 await self._publish(commit)
             self._staged = {v: data for v, data in self._staged.items() if v > self._done}
-            return bool(waiting)
+            return self._log.published
 
-    async def _have_backfilled(self) -> bool:
+    async def _have_backfilled(self) -> None:
         waiting = self._log.unpublished()
         known = -1 if self._log.latest is None else self._log.latest  # others commit meanwhile
         latest = max(known, self._ratified)
@@ -342,7 +342,6 @@ class OwnerCoordinator:
             for commit in waiting:
                 await self._publish(commit)
         self._log.note_published(latest)
-        return bool(waiting)
 
     @property
     def _done(self) -> int:

@@ -192,9 +192,9 @@ class PostgresCoordinator:
     def _refused(self) -> str:
         return f"{self._store.uri}: the PostgreSQL server of the commit lock cannot be used"
 
-    async def recover(self) -> bool:
+    async def recover(self) -> int | None:
         """Nothing is ever half-done: the file is the commit."""
-        return False
+        return None
 
     async def aclose(self) -> None:
         """There is nothing to give back between commits."""

@@ -26,6 +26,7 @@ __all__ = [
     "checkpoint_path",
     "checksum_path",
     "commit_path",
+    "commit_version",
     "compaction_path",
     "parse_log_path",
     "sidecar_path",
@@ -135,6 +136,12 @@ def parse_log_path(path: str, size: int = 0, last_modified_ms: int = 0) -> LogPa
             parts=parts,
         )
     return _built(path, LogFileKind.UUID_CHECKPOINT, version, size, last_modified_ms)
+
+
+def commit_version(path: str) -> int | None:
+    """The version whose commit is at a path; None where that is no commit's."""
+    found = parse_log_path(path)
+    return found.version if found is not None and found.kind is LogFileKind.COMMIT else None
 
 
 def _built(

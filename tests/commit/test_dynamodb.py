@@ -12,6 +12,7 @@ import pytest
 import adelta
 from adelta._concurrency import map_concurrent
 from adelta.commit.choose import coordinator_of, open_log_store
+from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.coordinator import Committed, Lost, Unknown
 from adelta.commit.dynamodb import DynamoDbCoordinator
 from adelta.errors import (
@@ -120,7 +121,7 @@ async def test_a_commit_costs_five_requests_to_the_store_and_three_to_dynamodb(
     kinds = [request.kind for request in store.requests]
     assert sorted(kinds) == ["delete", "head", "head", "put", "put"]
     assert place.locks.request_count - sent == 3
-    assert not await coordinator.recover()
+    assert await coordinator.recover() == 1
     assert (store.count, place.locks.request_count - sent) == (5, 4)
 
 
@@ -276,8 +277,10 @@ async def test_a_file_that_is_there_is_marked_and_not_put_again(place: Place) ->
     await place.store.put(commit_path(0), body("a"))
     await place.claim(0, "_commit_1234.json.tmp")
     coordinator = place.coordinator()
-    assert await coordinator.recover()
-    assert not await coordinator.recover()
+    assert await coordinator.recover() == 0
+    entry = await place.entry(0)
+    assert entry is not None
+    assert entry["complete"] == "true"
     assert await place.store.get(commit_path(0)) == body("a")
 
 
@@ -318,7 +321,7 @@ async def test_an_entry_that_its_writer_takes_away_again_is_no_commit(place: Pla
     locks = TakenAway(
         parse_dynamo_options(place.options, {}), partition="tablePath", sort="fileName"
     )
-    assert await place.coordinator(locks=locks).recover()
+    assert await place.coordinator(locks=locks).recover() is None
     assert await place.paths() == []
     await locks.aclose()
 
@@ -378,7 +381,7 @@ async def test_the_outcome_is_unknown_where_dynamodb_cannot_be_asked(
     locks = LossyTable(place.options, lost=lost, silent=True)
     outcome = await place.coordinator(locks=locks).commit(0, body("a"), "a")
     assert isinstance(outcome, Unknown)
-    assert await place.coordinator().recover() is (lost == "answer")
+    assert await place.coordinator().recover() == (0 if lost == "answer" else None)
     assert (commit_path(0) in await place.paths()) is (lost == "answer")
     await locks.aclose()
 
@@ -400,8 +403,29 @@ async def test_the_commit_stands_where_its_file_cannot_be_put(place: Place) -> N
     outcome = await place.coordinator(NoCommits(place.store)).commit(0, body("a"), "a")
     assert isinstance(outcome, Committed)
     assert commit_path(0) not in await place.paths()
-    assert await place.coordinator().recover()
+    assert await place.coordinator().recover() == 0
     assert await place.store.get(commit_path(0)) == body("a")
+
+
+async def test_a_commit_that_another_puts_in_the_log_meanwhile_is_read(place: Place) -> None:
+    """Between the look for the commit by its name and the look for its entry."""
+
+    class Late(WrappedStore):
+        async def get(self, path: str) -> bytes:
+            try:
+                return await super().get(path)
+            except ObjectNotFoundError:
+                await place.coordinator().recover()
+                raise
+
+    await place.coordinator().commit(0, body("a"), "a")
+    await place.store.put("_delta_log/.tmp/x.json", body("b"))
+    await place.claim(1, ".tmp/x.json")
+    store = Late(place.store)
+    coordinated = CoordinatedStore(store, place.coordinator(), conditional_put=True)
+    assert await coordinated.get(commit_path(1)) == body("b")
+    with pytest.raises(ObjectNotFoundError):
+        await coordinated.get(commit_path(2))
 
 
 async def test_a_commit_of_a_writer_without_entries_is_not_passed_over(place: Place) -> None:

@@ -77,7 +77,7 @@ async def test_a_free_version_is_claimed_and_a_taken_one_is_left_as_it_is(
     assert outcome.timestamp_ms == (await store.head(commit_path(3))).last_modified_ms
     assert await coordinator.commit(3, body("b"), "b") == Lost(3)
     assert await store.get(commit_path(3)) == body("a")
-    assert not await coordinator.recover()
+    assert await coordinator.recover() is None
     await coordinator.aclose()
 
 

@@ -133,7 +133,7 @@ async def test_a_single_writer_does_not_replace_a_commit_that_is_there(
     assert isinstance(await coordinator.commit(0, body("a"), "a"), Committed)
     assert await coordinator.commit(0, body("b"), "b") == Lost(0)
     assert await store.get(commit_path(0)) == body("a")
-    assert not await coordinator.recover()
+    assert await coordinator.recover() is None
     await store.aclose()
 
 
