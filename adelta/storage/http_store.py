@@ -28,6 +28,7 @@ from adelta.errors import (
 )
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.http_time import http_time_ms
+from adelta.storage.listing_progress import ListingProgress
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_answers import Answer, Failure, Kind, Page
 from adelta.storage.object_client import Into, ObjectRequest
@@ -56,7 +57,6 @@ LARGEST_PUT = 64 << 20
 """Bytes beyond which an object is put as a stream."""
 
 _LONGEST_SIZE = 18  # digits
-_EMPTY_PAGES = 10_000  # of a listing, one after the other: far more than a store has to pass over
 _SORTED = 1000  # objects of a page that has been put in order
 _MUCH_MEMORY = 4 << 20  # bytes that take a while to be had
 
@@ -503,22 +503,16 @@ class HttpObjectStore(ObjectStore):
     ) -> AsyncGenerator[Page, None]:
         what = f"the listing of {self._uri}/{prefix}"
         token: str | None = None
-        after, empty = "", 0
+        progress = ListingProgress()
         while True:
             page = await self._page(prefix, start_after, token, recursive)
-            ends = [*page.folders[-1:], *(meta.path for meta in page.objects[-1:])]
-            last = max(ends, default=after)
-            empty = 0 if ends else empty + 1
-            again = page.token is not None and page.token == token
-            if self._in_order:
-                again = again or last < after or (last == after and bool(ends))
-            if again or empty > _EMPTY_PAGES:
+            if not progress.goes_on(page, in_order=self._in_order):
                 raise StorageError(
                     f"{what} does not go on: the store answers with what it has listed before, or "
                     "with no object time and again. Find out what is wrong with the store"
                 )
-            after, token = last, page.token
-            if ends:
+            token = page.token
+            if page.objects or page.folders:
                 yield page
             if token is None:
                 return

@@ -22,6 +22,9 @@ from adelta.errors import (
 from adelta.storage import object_client
 from adelta.storage.azure import AzureStore
 from adelta.storage.gcs import GcsStore
+from adelta.storage.listing_progress import ListingProgress
+from adelta.storage.object_answers import Page
+from adelta.storage.object_store import ObjectMeta
 from adelta.storage.s3_options import parse_options
 from tests.storage.scripted_server import Server, told
 
@@ -49,6 +52,21 @@ def page(*keys: str, token: str | None = None, size: str = "1", time: str = TIME
         token="" if token is None else f"<NextContinuationToken>{token}</NextContinuationToken>",
         contents="".join(CONTENTS.format(key=key, time=time, size=size) for key in keys),
     )
+
+
+def _s3(server: Server) -> HttpObjectStore:
+    return server.store(max_retries="1", init_backoff="1ms")
+
+
+def _gcs(server: Server) -> HttpObjectStore:
+    options = {"google_base_url": server.endpoint, "google_skip_signature": "true"}
+    return GcsStore.from_options("bucket", "t", {**options, **ONCE_MORE})
+
+
+def _azure(server: Server) -> HttpObjectStore:
+    options = {"azure_storage_account_name": "acct", "azure_storage_endpoint": server.endpoint}
+    options["azure_skip_signature"] = "true"
+    return AzureStore.from_options("lake", "t", {**options, **ONCE_MORE})
 
 
 PEAK = """
@@ -212,7 +230,7 @@ def _nothing_under_new_tokens(number: int, head: str) -> Iterator[bytes]:
 async def test_a_listing_that_does_not_go_on_ends(
     answer: Callable[[int, str], Iterator[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adelta.storage.http_store._EMPTY_PAGES", 40)
+    monkeypatch.setattr("adelta.storage.listing_progress._EMPTY_PAGES", 40)
     async with Server(answer) as server:
         store = server.store()
         with pytest.raises(StorageError, match="listing of s3://bucket/table/ does not go on"):
@@ -220,6 +238,39 @@ async def test_a_listing_that_does_not_go_on_ends(
                 pass
         assert server.requests <= 42
         await store.aclose()
+
+
+async def test_a_listing_in_no_order_that_does_not_go_on_ends() -> None:
+    """As of a hierarchical namespace of Azure's, where all of it is held to be put in order."""
+
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        properties = "<ResourceType>file</ResourceType><Content-Length>1</Content-Length>"
+        properties += "<Last-Modified>Fri, 31 Dec 1999 23:59:59 GMT</Last-Modified>"
+        blobs = "".join(
+            f"<Blob><Name>t/{name}</Name><Properties>{properties}</Properties></Blob>"
+            for name in ((f"{number % 3}/a", f"{number % 3}/b") if number % 2 else "cd")
+        )
+        marker = f"<NextMarker>{number}</NextMarker>"
+        return told(f"<EnumerationResults><Blobs>{blobs}</Blobs>{marker}</EnumerationResults>")
+
+    async with Server(answer) as server:
+        store = _azure(server)
+        with pytest.raises(StorageError, match="listing of az://lake/t/ does not go on"):
+            async for _ in store.list():
+                pass
+        assert server.requests == 3
+        await store.aclose()
+
+
+def test_folders_may_be_named_again_where_a_listing_is_in_no_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("adelta.storage.listing_progress._EMPTY_PAGES", 9)
+    progress = ListingProgress()
+    for number in range(30):
+        found = [] if number % 8 else [ObjectMeta(f"{number}", 1, 0, None)]
+        assert progress.goes_on(Page(found, f"{number}", ["a/", "b/"]), in_order=False)
+    assert not progress.goes_on(Page([], "29", ["c/"]), in_order=False)
 
 
 @pytest.mark.parametrize(
@@ -287,21 +338,6 @@ async def test_an_empty_page_of_success_makes_no_object_of_one_that_is_not_there
             with pytest.raises(StorageError, match="neither an entity tag nor a time"):
                 await read()
         await store.aclose()
-
-
-def _s3(server: Server) -> HttpObjectStore:
-    return server.store(max_retries="1", init_backoff="1ms")
-
-
-def _gcs(server: Server) -> HttpObjectStore:
-    options = {"google_base_url": server.endpoint, "google_skip_signature": "true"}
-    return GcsStore.from_options("bucket", "t", {**options, **ONCE_MORE})
-
-
-def _azure(server: Server) -> HttpObjectStore:
-    options = {"azure_storage_account_name": "acct", "azure_storage_endpoint": server.endpoint}
-    options["azure_skip_signature"] = "true"
-    return AzureStore.from_options("lake", "t", {**options, **ONCE_MORE})
 
 
 @pytest.mark.parametrize("opens", [_s3, _gcs, _azure])
