@@ -289,7 +289,9 @@ class DiskCache:
         """Delete until there is room for so many bytes: how many bytes are left."""
         queues: dict[bool, deque[_File]] = {False: deque(), True: deque()}
         sizes = {False: 0, True: 0}
-        for file in sorted(self._files(), key=lambda each: each.turn):
+        now = now_ns()
+        # What came by a clock that was ahead would never go: it is as if it came before all.
+        for file in sorted(self._files(), key=lambda each: each.turn if each.turn <= now else 0):
             queues[file.extent.kept].append(file)
             sizes[file.extent.kept] += file.size
         most = int(self.limit * _LEFT) - wanted
