@@ -3,7 +3,7 @@
 What comes in is an extent of an object, a file of its own (`cache_file`), or a few small ones. It
 gets its name when it is whole, so a process that is killed leaves nothing that is read; what a loss
 of power has torn fails its checksums. Whatever the system refuses, as a full disk does, makes a
-miss and no error.
+miss and no error. On a full disk some of what is there goes, so that what is read now comes in.
 
 Which extents go is decided as S3-FIFO does it ("FIFO queues are all you need for cache eviction",
 2023): new ones wait in a small queue, a tenth of the folder, and go to the main one if they are
@@ -16,6 +16,7 @@ lock; who does not get it in time writes nothing for a while. Files of other use
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -49,13 +50,13 @@ if TYPE_CHECKING:
 __all__ = ["CacheFigures", "CacheStatus", "DiskCache"]
 
 _SMALL = 0.1
-_LEFT = 0.95  # of the limit, when some have gone
+_LEFT = 0.95  # of the limit, or on a full disk of what is there, when some have gone
 _GHOSTS = 1 << 16
 _MOST_RESERVED = 16 << 20  # bytes that a process has room for at once,
 _RESERVED_SHARE = 256  # and the share of the limit; a loss of power or a kill counts them as there
 _STALE = 3600.0  # seconds after which a file that was not finished is nobody's
 _LONGEST_TURN = 5.0  # seconds that another process's turn is waited for,
-_LEFT_ALONE = 60.0  # and for which nothing is written then
+_LEFT_ALONE = 60.0  # and for which nothing is written then, or a full disk is let be
 _TOTAL = struct.Struct("<qQ")
 _CHECKED_TOTAL = struct.Struct("<qQ8s")
 _UNFINISHED = re.compile(r"\.[0-9]+-[0-9a-f]+")
@@ -130,6 +131,7 @@ class DiskCache:
         self._ghosts: tuple[float, frozenset[bytes]] = (0.0, frozenset())
         self._reserved = _Reserved(os.getpid())
         self._left_alone_until = 0.0
+        self._shrunk_until = 0.0
 
     # ------------------------------------------------------------------------------------- read
 
@@ -188,11 +190,22 @@ class DiskCache:
             if self._reserved.count != self._count_of_files():  # it was not there to be counted
                 self._reserve(size)
             os.replace(fresh, f"{folder}/{extent.name}")
-        except OSError:
+        except OSError as error:
             with contextlib.suppress(OSError):
                 os.unlink(fresh)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._shrink()
             return False
         return True
+
+    def _shrink(self) -> None:
+        """Delete a part of what is there: the disk is full before the limit is reached."""
+        if monotonic() < self._shrunk_until:
+            return
+        self._shrunk_until = monotonic() + _LEFT_ALONE
+        with contextlib.suppress(OSError), self._turn():
+            there = sum(each.size for each in self._files())
+            self._set_total(_Total(self._evict(int(there * _LEFT)), new_bits(64)))
 
     def _reserve(self, size: int) -> None:
         """Have room for so many bytes, which count from now on, and for some more at once.
@@ -206,7 +219,8 @@ class DiskCache:
             more = max(size, min(_MOST_RESERVED, self.limit // _RESERVED_SHARE))
             with self._turn() as total:
                 if total.bytes + more > self.limit:
-                    total = _Total(self._evict(more), new_bits(64))
+                    left = self._evict(int(self.limit * _LEFT) - more)
+                    total = _Total(left, new_bits(64))
                 self._set_total(replace(total, bytes=total.bytes + more))
             kept = reserved.bytes if reserved.count == total.count else 0
             reserved.count, reserved.bytes = total.count, kept + more
@@ -285,8 +299,8 @@ class DiskCache:
 
     # --------------------------------------------------------------------------------- eviction
 
-    def _evict(self, wanted: int) -> int:
-        """Delete until there is room for so many bytes: how many bytes are left."""
+    def _evict(self, most: int) -> int:
+        """Delete until at most so many bytes are there: how many are left."""
         queues: dict[bool, deque[_File]] = {False: deque(), True: deque()}
         sizes = {False: 0, True: 0}
         now = now_ns()
@@ -294,7 +308,6 @@ class DiskCache:
         for file in sorted(self._files(), key=lambda each: each.turn if each.turn <= now else 0):
             queues[file.extent.kept].append(file)
             sizes[file.extent.kept] += file.size
-        most = int(self.limit * _LEFT) - wanted
         gone: list[bytes] = []
         while sum(sizes.values()) > most and (queues[False] or queues[True]):
             small = bool(queues[False]) and (sizes[False] > self.limit * _SMALL or not queues[True])

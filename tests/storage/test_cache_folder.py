@@ -1,4 +1,4 @@
-"""The disk cache's folder: what others have left in it, and who has it besides us."""
+"""The disk cache's folder: what others have left in it, who has it besides us, and what goes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from adelta.storage import disk_cache
 from adelta.storage._cache_writer import later, written
-from adelta.storage.cache_file import Extent
-from adelta.storage.disk_cache import DiskCache
+from adelta.storage.cache_file import Extent, tag_of
+from adelta.storage.disk_cache import DiskCache, _total_of
 from tests.storage.test_disk_cache import ENTRY, filled, read_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def test_a_name_that_no_file_of_the_cache_has_is_none(tmp_path: Path, name: str)
     }
     assert read.pop(extent) == data[:9]
     assert not any(read.values())
-    cache._evict(10 << 20)
+    cache._evict(0)
     assert not file.exists()
 
 
@@ -118,3 +119,50 @@ def test_who_waits_for_what_is_to_be_written_waits_for_no_more(tmp_path: Path) -
     ended.set()
     adding.join()
     assert came_to_an_end
+
+
+def test_on_a_full_disk_what_is_read_now_comes_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the disk is smaller than the limit: it is filled by what came first."""
+    cache, size, room, write = DiskCache(tmp_path, 64 << 20), 100_000, 3 << 20, os.writev
+
+    def full(file: int, waiting: Any) -> int:
+        if sum(each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()) > room:
+            raise OSError(28, "No space left on device")
+        return write(file, waiting)
+
+    monkeypatch.setattr(os, "writev", full)
+    monkeypatch.setattr(disk_cache, "_LEFT_ALONE", 0.0)
+    for number in range(200):
+        extent = Extent(0, size, None, tag_of("e"), kept=False)
+        cache.write(f"{number:032x}", extent, bytes(size))
+    there = [number for number in range(200) if cache.extents(f"{number:032x}")]
+    assert len(there) > 20
+    assert sum(number >= 100 for number in there) > 10
+    counted = _total_of((tmp_path / "total").read_bytes())
+    assert counted is not None
+    assert cache.status().bytes <= counted.bytes
+
+
+def test_what_came_by_a_clock_that_was_ahead_goes_before_what_comes_by_the_right_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = DiskCache(tmp_path, 10 << 20)
+    size = 200_000
+
+    def write(number: int) -> None:
+        extent = Extent(0, size, None, tag_of("e"), kept=False)
+        assert cache.write(f"{number:032x}", extent, bytes(size))
+
+    def has(number: int) -> bool:
+        return bool(cache.extents(f"{number:032x}"))
+
+    with monkeypatch.context() as ahead:
+        ahead.setattr(disk_cache, "now_ns", lambda: time.time_ns() + 10**18)
+        for number in range(50):
+            write(number)
+    for number in range(1000, 1030):
+        write(number)
+    assert all(has(number) for number in range(1000, 1030))
+    assert not all(has(number) for number in range(50))

@@ -22,7 +22,6 @@ from adelta.errors import (
     ObjectNotFoundError,
     OutOfMemoryError,
 )
-from adelta.storage import disk_cache
 from adelta.storage.cache_file import CHUNK, Extent, tag_of
 from adelta.storage.caching_store import CachingStore
 from adelta.storage.disk_cache import CacheFigures, DiskCache, _total_of
@@ -545,29 +544,6 @@ def test_what_is_read_once_washes_out_nothing_that_is_read_often(tmp_path: Path)
     gone = next(number for number in range(1000, 1200) if not read(number))
     write(gone)  # a ghost, which comes to stay
     assert all(extent.kept for extent in cache.extents(f"{gone:032x}"))
-
-
-def test_what_came_by_a_clock_that_was_ahead_goes_before_what_comes_by_the_right_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = DiskCache(tmp_path, 10 << 20)
-    size = 200_000
-
-    def write(number: int) -> None:
-        extent = Extent(0, size, None, tag_of("e"), kept=False)
-        assert cache.write(f"{number:032x}", extent, bytes(size))
-
-    def has(number: int) -> bool:
-        return bool(cache.extents(f"{number:032x}"))
-
-    with monkeypatch.context() as ahead:
-        ahead.setattr(disk_cache, "now_ns", lambda: time.time_ns() + 10**18)
-        for number in range(50):
-            write(number)
-    for number in range(1000, 1030):
-        write(number)
-    assert all(has(number) for number in range(1000, 1030))
-    assert not all(has(number) for number in range(50))
 
 
 def test_the_figures_of_all_processes_are_added_up(tmp_path: Path) -> None:
