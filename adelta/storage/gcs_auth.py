@@ -114,11 +114,11 @@ def _credentials(options: GcsOptions, request: Any) -> tuple[Any, str]:
     accounts: Any = import_module("google.oauth2.service_account").Credentials
     if options.service_account_key is not None:
         source = "the storage option google_service_account_key"
-        info = _parsed(options.service_account_key, source)
+        info = _of_account(options.service_account_key, source, options)
         return accounts.from_service_account_info(info, scopes=[_SCOPE]), source
     file = options.service_account_file
     if file is not None:
-        info = _parsed(Path(file).read_text(encoding="utf-8"), file)
+        info = _of_account(Path(file).read_text(encoding="utf-8"), file, options)
         made = accounts.from_service_account_info(info, scopes=[_SCOPE])
         return made, f"the service account in {file}"
     if options.credentials_file is not None:
@@ -154,6 +154,20 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
     for name in _TEXTS:
         if not isinstance(info.get(name, ""), str):
             raise ValueError(f"{name} is no text in {source}")
+    return info
+
+
+def _of_account(text: str, source: str, options: GcsOptions) -> dict[str, Any]:
+    """The credentials of a service account. Raises: ValueError.
+
+    For deltalake they may say where to ask, and that nothing is signed, as for an emulator.
+    """
+    info = _parsed(text, source)
+    if info.get("disable_oauth"):
+        raise ValueError(f"{source} says disable_oauth: give google_skip_signature=true instead")
+    base = info.get("gcs_base_url")
+    if base and str(base).rstrip("/") != options.endpoint:
+        raise ValueError(f"{source} names a gcs_base_url: give it as google_base_url, too")
     return info
 
 

@@ -285,3 +285,22 @@ async def test_a_file_of_credentials_that_is_changed_is_read_anew(
     file.write_text(json.dumps({**key, "token_uri": f"http://{tokens.address}/new"}))
     await works(store)
     assert [path for path, _ in tokens.asked] == ["/token", "/token", "/token", "/token", "/new"]
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ({"disable_oauth": True, "private_key": ""}, "give google_skip_signature=true"),
+        ({"gcs_base_url": "http://elsewhere"}, "give it as google_base_url"),
+    ],
+)
+async def test_what_a_key_says_for_deltalake_of_where_to_ask_is_not_left_out_in_silence(
+    tokens: TokenServer, private_key: str, stores: Any, said: dict[str, Any], advice: str
+) -> None:
+    key = {**account(tokens, private_key), **said}
+    with pytest.raises(PermissionDeniedError, match=advice):
+        await stores(google_service_account_key=json.dumps(key)).get("x")
+    assert tokens.asked == []
+    if "gcs_base_url" in key:
+        key["gcs_base_url"] = stores()._options.endpoint
+        await works(stores(google_service_account_key=json.dumps(key)))
