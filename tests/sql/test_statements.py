@@ -352,6 +352,17 @@ async def test_a_query_joins_versions_of_tables_and_rows_at_hand(run, lake):
     assert found[0]["n"] in (2, 3)
 
 
+async def test_comments_and_texts_end_where_they_do_in_spark(run):
+    await run("CREATE TABLE t AS SELECT 1 AS id")
+    find = "SELECT 'a' /* it's */ \"b\" AS ab, id FROM t -- of one \\\n UNION ALL SELECT 'c', 2"
+    assert await run(find) == [{"ab": "ab", "id": 1}]
+    assert await run("DELETE FROM t WHERE id = 1 /* and /* also */ */ AND id = 2") == [
+        {"num_affected_rows": 0}
+    ]
+    with pytest.raises(InvalidStatementError, match="comment at character 21 is not closed"):
+        await run("DELETE FROM t WHERE /* id = 1 /* AND */ id = 1")
+
+
 async def test_what_spark_takes_for_a_name_is_one(run):
     await run("CREATE TABLE t (at INT, `default` INT, do INT, y INT)")
     await run("INSERT INTO t VALUES (1, 2, 3, 4L)")

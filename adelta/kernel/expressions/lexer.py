@@ -1,8 +1,8 @@
 """Spark SQL text → tokens: words, numbers, strings, quoted names, operators.
 
 The rules are those of Spark's `SqlBaseLexer`: keywords in any case, backticks around names (doubled
-inside), single or double quotes around strings, Spark's escapes, ``r'…'`` for none, and suffixes
-on numbers.
+inside), single or double quotes around strings, Spark's escapes, ``r'…'`` for none, suffixes on
+numbers, comments in comments, and those of a line that go on behind a backslash at its end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ MAX_TEXT = 1 << 20
 
 _TOKEN = re.compile(
     r"""
-    (?P<skip>\s+|--[^\r\n]*|/\*(?!\+).*?\*/)
+    (?P<skip>\s+|--(?:\\\n|[^\r\n])*)
+  | (?P<comment>/\*(?!\+))
   | (?P<raw>[rR](?:'[^']*'|"[^"]*"))
   | (?P<bytes>[xX](?:'[^']*'|"[^"]*"))
   | (?P<string>'(?:[^'\\]++|\\.|'')*'|"(?:[^"\\]++|\\.|"")*")
@@ -30,6 +31,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_COMMENT_MARK = re.compile(r"/\*(?!\+)|\*/")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _NAMED_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 
@@ -75,11 +77,24 @@ def tokenize(text: str) -> list[Token]:
             raise InvalidExpressionError(
                 f"{begin!r} at character {at + 1} {what}: {text[at : at + 40]!r}"
             )
+        if match.lastgroup == "comment":
+            at = _end_of_comment(text, at)
+            continue
         if match.lastgroup != "skip":
             tokens.append(Token(str(match.lastgroup), match[0], at))
         at = match.end()
     tokens.append(Token("end", "", at))
     return tokens
+
+
+def _end_of_comment(text: str, at: int) -> int:
+    """Where the comment that begins at a place ends, behind those that are in it."""
+    depth = 0
+    for mark in _COMMENT_MARK.finditer(text, at):
+        depth += -1 if mark[0] == "*/" else 1
+        if not depth:
+            return mark.end()
+    raise InvalidExpressionError(f"the comment at character {at + 1} is not closed by */")
 
 
 def unescape(token: Token) -> str:

@@ -49,7 +49,8 @@ _NO_ALIASES_THERE = frozenset(
 )  # fmt: skip
 """Words that can be aliases without AS in Spark, and cannot in DuckDB."""
 
-_VALUES = ("number", "string", "raw", "quoted", "word")
+_STRINGS = ("string", "raw")
+_VALUES = ("number", *_STRINGS, "quoted", "word")
 
 
 def to_duckdb(query: Query, relations: Sequence[str]) -> str:
@@ -62,7 +63,8 @@ def to_duckdb(query: Query, relations: Sequence[str]) -> str:
     names = (reference.name.parts for reference in query.references)
     qualified = {tuple(map(str.lower, parts)) for parts in names if len(parts) > 1}
     while (token := tokens[place]).kind != "end":
-        parts.append(text[at : token.at])
+        between = text[at : token.at]
+        parts.append(between if not between.strip() else " ")  # comments are Spark's, not DuckDB's
         if references and token.at >= references[0][0].start:
             reference, relation = references.pop(0)
             at = reference.end
@@ -75,9 +77,12 @@ def to_duckdb(query: Query, relations: Sequence[str]) -> str:
         if token.kind in ("word", "quoted") and (dots := _qualifier(tokens, place, qualified)):
             at, place = tokens[place + dots].at, place + dots  # DuckDB knows the last name alone
             continue
-        parts.append(_text(tokens, place))
-        at = token.at + len(token.text)
-        place += 1
+        last = place
+        while tokens[place].kind in _STRINGS and tokens[last + 1].kind in _STRINGS:
+            last += 1  # strings one after the other are one
+        parts.append(_text(tokens, place, last))
+        at = tokens[last].at + len(tokens[last].text)
+        place = last + 1
     return "".join(parts)
 
 
@@ -100,11 +105,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(tokens: Sequence[Token], place: int) -> str:
-    token, behind = tokens[place], tokens[place + 1]
+def _text(tokens: Sequence[Token], place: int, last: int) -> str:
+    token, behind = tokens[place], tokens[last + 1]
     match token.kind:
         case "string" | "raw":
-            value = unescape(token)
+            value = "".join(map(unescape, tokens[place : last + 1]))
             if "\0" in value:
                 raise InvalidStatementError(
                     f"the text at character {token.at + 1} holds a null character, which DuckDB "
@@ -129,7 +134,7 @@ def _text(tokens: Sequence[Token], place: int) -> str:
         return quoted(token.text)
     if token.upper in _TIMES:
         before = tokens[place - 1] if place else token
-        is_literal = behind.kind in ("string", "raw")
+        is_literal = behind.kind in _STRINGS
         is_type = before.upper in ("AS", "::") and behind.text not in ("=", ".")
         if is_literal or is_type:
             return _TIMES[token.upper]

@@ -135,10 +135,17 @@ def test_a_timestamp_literal_without_a_zone_is_in_the_zone_of_the_session():
         ("extract(YEAR FROM a)", Call("year", (A,))),
         ("trim(LEADING 'x' FROM a)", Call("ltrim", (Literal("x", t.STRING), A))),
         ("a /* one */ + -- two\n b", Arithmetic("+", A, B)),
+        ("a /* one /* in */ it */ + b /**/", Arithmetic("+", A, B)),
+        ("a -- goes \\\n on\n + b", Arithmetic("+", A, B)),
     ],
 )
 def test_operators_bind_as_tightly_as_in_spark(text, node):
     assert parse_expression(text) == node
+
+
+def test_a_comment_that_does_not_end_is_refused():
+    with pytest.raises(InvalidExpressionError, match="comment at character 3 is not closed"):
+        parse_expression("a /* one /* in it */ + b")
 
 
 @pytest.mark.parametrize(
