@@ -105,6 +105,8 @@ def extreme(columns: list[Any], length: int, *, greatest: bool) -> Any:
     arrays = [c if isinstance(c, pa.Array) else pa.repeat(c, length) for c in columns]
     best = arrays[0]
     for other in arrays[1:]:
+        if pa.types.is_null(best.type):
+            break  # all are
         better = compare(">" if greatest else "<", other, best)
         take = pc.or_(pc.fill_null(better, False), pc.is_null(best))
         best = pc.if_else(take, other, best)

@@ -209,7 +209,9 @@ class _Binder:
             case In():
                 return self._in(node, parts, types), t.BOOLEAN
             case Like(_, pattern, escape):
-                if types[0] not in (t.STRING, t.VOID):
+                if types[0] == t.VOID:
+                    return Literal(None, t.BOOLEAN), t.BOOLEAN
+                if types[0] != t.STRING:
                     parts[0] = self._cast(parts[0], types[0], t.STRING)
                 return Like(parts[0], pattern, escape), t.BOOLEAN
             case Arithmetic():

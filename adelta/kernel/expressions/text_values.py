@@ -1,9 +1,9 @@
 """Dates and timestamps as Spark's casts read and write them.
 
 One place for the spellings that Spark accepts: ``2024``, ``2024-1``, ``2024-01-31``, a ``T`` or a
-space before the time, fractions of a second of any length (cut after microseconds), and a zone as
-``Z``, an offset or a region. What Python's `datetime` cannot hold (years beyond 9999) reads as no
-value.
+space before the time, fractions of a second of any length (cut after microseconds), and behind
+seconds a zone as ``Z``, an offset or a region. What Python's `datetime` cannot hold (years beyond
+9999) reads as no value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
-    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*(\S+)?)?)?)?)?"
+    r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*(\S+)?)?)?)?)?)?)?"
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?")
 # Java's String.trim and Spark's trimAll: all controls and the space.
@@ -110,7 +110,14 @@ def parse_instant(text: str, zone: str = "UTC") -> int | None:
 def parse_timestamp_ntz(text: str) -> datetime | None:
     """The wall-clock time that `text` casts to, or None; a zone is read over, as Spark does."""
     parsed = _parse(text)
-    return None if parsed is None else parsed[0]
+    if parsed is None:
+        return None
+    wall, zone = parsed
+    try:
+        time_zone(zone or "UTC")
+    except InvalidExpressionError:
+        return None
+    return wall
 
 
 def _parse(text: str) -> tuple[datetime, str | None] | None:

@@ -170,6 +170,10 @@ CASTS = [
     ("CAST(x'ff' AS STRING)", "\ufffd"),
     ("CAST(1e39 AS FLOAT)", float("inf")),
     ("TRY_CAST('abc' AS INT)", None),
+    ("TRY_CAST('2020-01-01 10:11Z' AS TIMESTAMP)", None),  # a zone stands behind seconds
+    ("TRY_CAST('2020-01-01 10:11:12nowhere' AS TIMESTAMP_NTZ)", None),
+    ("NULL LIKE 'a%'", None),
+    ("greatest(NULL, NULL)", None),
     ("TRY_CAST(300 AS TINYINT)", None),
 ]
 
