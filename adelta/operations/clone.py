@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from dataclasses import replace as other
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from adelta import _compute as pc
 from adelta._arguments import checked
 from adelta._arrow_values import array_of
 from adelta._chance import new_uuid
-from adelta._concurrency import in_thread
+from adelta._concurrency import in_io_thread, in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, TableAlreadyExistsError
 from adelta.kernel.actions.file_actions import decode_path
@@ -37,6 +38,7 @@ from adelta.operations.restore_check import check_no_vacuum
 from adelta.operations.stage_content import stage_content
 from adelta.progress import Meter, OnProgress
 from adelta.storage.addresses import Place
+from adelta.storage.providers import LOCAL
 from adelta.table import begin, clock_of, latest_state, opened, roots_of, state_at
 from adelta.write.transaction_request import TransactionRequest
 
@@ -146,7 +148,7 @@ async def clone(
         opened(source, storage_options) as origin,
         opened(target, target_storage_options) as handle,
     ):
-        _check_apart(origin, handle)
+        await in_io_thread(_check_apart, origin, handle)
         state = await _source_state(origin, version, timestamp)
         before = await latest_state(handle) if await exists(handle) else None
         if before is not None and not replace:
@@ -214,12 +216,17 @@ class _Plan:
 
 
 def _check_apart(source: Table, target: Table) -> None:
-    one, other = Place.of(source.uri), Place.of(target.uri)
+    one, other = (_as_linked(Place.of(table.uri)) for table in (source, target))
     if one == other or one.below(other) is not None or other.below(one) is not None:
         raise InvalidOptionError(
             f"{target.uri} cannot be a clone of {source.uri}: neither can be, or lie in, the "
             "other's folder, where one's VACUUM would delete the other's files"
         )
+
+
+def _as_linked(place: Place) -> Place:
+    """A folder of this machine as it is called without links."""
+    return Place.of(os.path.realpath(place.address)) if place.provider is LOCAL else place
 
 
 async def _source_state(

@@ -19,6 +19,7 @@ from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidOptionError,
     InvalidPropertyError,
+    InvalidTableError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
@@ -135,7 +136,7 @@ async def convert(
 
     Raises:
         TableNotFoundError: there are no Parquet files.
-        InvalidTableError: a file is no Parquet, or is damaged.
+        InvalidTableError: a file is no Parquet, is damaged, or has a name that is not UTF-8.
         InvalidOptionError: a file lies in other folders than `partition_schema` says, or the folder
             is kept by another table format, or holds a Delta table; or an option is not allowed.
         SchemaMismatchError: a column has different types in two files, or one that Delta does not
@@ -314,8 +315,20 @@ def _data_files(root: str, page: Iterable[ObjectMeta]) -> list[ObjectMeta]:
         )
         is_mark = meta.path.endswith("/") or steps[-1].endswith(_FOLDER_MARK)
         if not hidden and not (is_mark and not meta.size):
+            _check_text(root, meta.path)
             found.append(meta)
     return found
+
+
+def _check_text(root: str, path: str) -> None:
+    """Refuse a name that a log cannot hold, as a local disk may have it."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidTableError(
+            f"{root} holds {path!a}, whose name is no text in UTF-8, as names in a log are; rename "
+            "the file or folder"
+        ) from error
 
 
 class _Found:

@@ -180,7 +180,9 @@ async def test_properties_are_the_sources_but_for_those_that_are_given(tmp_path:
 
 async def test_what_cannot_be_cloned_is_refused(tmp_path: Path) -> None:
     async with await source_at(tmp_path / "source") as source:
-        for target in (tmp_path / "source", tmp_path / "source" / "in it", tmp_path):
+        (tmp_path / "link").symlink_to(tmp_path / "source")
+        itself = (tmp_path / "source", tmp_path / "source" / "in it", tmp_path)
+        for target in (*itself, tmp_path / "link", tmp_path / "link" / "in it"):
             with pytest.raises(InvalidOptionError, match="clone"):
                 await adelta.clone(source, target)
         with pytest.raises(TableNotFoundError):

@@ -352,6 +352,10 @@ async def test_what_is_no_folder_of_whole_parquet_files_is_refused(tmp_path: Pat
     put(tmp_path / "case", "a.parquet", pa.table({"a": [1], "A": [1]}))
     with pytest.raises(SchemaMismatchError, match="case alone"):
         await adelta.convert(tmp_path / "case")
+    put(tmp_path / "bytes", "p=x/a.parquet", pa.table({"a": [1]}))
+    (tmp_path / "bytes/p=x").rename(tmp_path / "bytes/p=\udcff")
+    with pytest.raises(InvalidTableError, match="UTF-8"):
+        await adelta.convert(tmp_path / "bytes", partition_schema="p string")
     for path in (".hoodie/x", "_spark_metadata/0", "below/_delta_log/00000000000000000000.json"):
         root = tmp_path / path.replace("/", "_")
         put(root, "a.parquet", pa.table({"a": [1]}))

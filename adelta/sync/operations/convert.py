@@ -52,7 +52,7 @@ def convert(
 
     Raises:
         TableNotFoundError: there are no Parquet files.
-        InvalidTableError: a file is no Parquet, or is damaged.
+        InvalidTableError: a file is no Parquet, is damaged, or has a name that is not UTF-8.
         InvalidOptionError: a file lies in other folders than `partition_schema` says, or the folder
             is kept by another table format, or holds a Delta table; or an option is not allowed.
         SchemaMismatchError: a column has different types in two files, or one that Delta does not
