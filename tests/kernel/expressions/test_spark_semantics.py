@@ -214,6 +214,10 @@ DATES = [
 ]
 
 STRINGS = [
+    ("regexp_count('aab', '^a')", 1),
+    ("array_join(split('aab', '^a|b'), '|')", "|a|"),
+    ("array_join(split('aabb', '^a|b', 2), '|')", "|abb"),
+    ("regexp_substr('b', 'a*')", None),
     ("substring('Spark SQL', 0, 3)", "Spa"),
     ("substring('Spark SQL', -3)", "SQL"),
     ("substring('abc', -5, 3)", "a"),

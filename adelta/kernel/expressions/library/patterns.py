@@ -22,6 +22,7 @@ __all__ = ["PATTERNS"]
 
 
 _GROUP = re.compile(r"(\\.|\[(?:\\.|[^\]\\])*\])|\((?!\?)", re.DOTALL)
+_ANCHOR = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\^", re.DOTALL)
 _ONE_TEXT = pa.StringArray.from_buffers(
     1, pa.py_buffer(bytes(8)), pa.py_buffer(b"")
 )  # one empty text
@@ -124,7 +125,8 @@ def _regexp_extract(values: Values, pattern: str, group: int = 1) -> Values:
 
 
 def _regexp_substr(values: Values, pattern: str) -> Values:
-    return _extracted(values, pattern, 0)
+    found = _extracted(values, pattern, 0)
+    return pc.if_else(pc.equal(found, ""), None, found)  # Spark's is `nullif` of what is extracted
 
 
 def _extracted(values: Values, pattern: str, group: int) -> Values:
@@ -138,17 +140,45 @@ def _extracted(values: Values, pattern: str, group: int) -> Values:
     return pc.struct_field(found, f"g{group}")
 
 
+def _is_anchored(translated: str) -> bool:
+    """Whether the pattern looks for the beginning of a text."""
+    return any(part[0] in ("^", "\\A") for part in _ANCHOR.finditer(translated))
+
+
+def _marked(values: Values, translated: str, most: int) -> tuple[Values, str]:
+    """The values with a mark in place of what matches, and the mark, which is in none of them.
+
+    Arrow looks for the next match in what is left of a text, as if that began there, other than
+    where it replaces what it finds. `most` is how many are replaced; -1 is all.
+    """
+    number = 0
+    while pc.any(pc.match_substring(values, pattern=f"\0{number}\1"), min_count=0).as_py():
+        number += 1
+    mark = f"\0{number}\1"
+    replaced = pc.replace_substring_regex(
+        values, pattern=translated, replacement=mark, max_replacements=most
+    )
+    return replaced, mark
+
+
 def _regexp_count(values: Values, pattern: str) -> Values:
     translated = _never_empty(values, pattern, "regexp_count")
+    if _is_anchored(translated):
+        marked, mark = _marked(values, translated, -1)
+        return pc.count_substring(marked, pattern=mark).cast(pa.int32())
     return pc.count_substring_regex(values, pattern=translated).cast(pa.int32())
 
 
 def _split(values: Values, pattern: str, limit: int = -1) -> Values:
     translated = _never_empty(values, pattern, "split")
-    most = {"max_splits": limit - 1} if limit > 0 else {}
     if limit == 1:
         return column_of([None if v is None else [v] for v in values.to_pylist()], _TEXTS)
-    found = pc.split_pattern_regex(values, pattern=translated, **most)
+    if _is_anchored(translated):
+        marked, mark = _marked(values, translated, max(limit - 1, -1))
+        found = pc.split_pattern(marked, pattern=mark)
+    else:
+        most = {"max_splits": limit - 1} if limit > 0 else {}
+        found = pc.split_pattern_regex(values, pattern=translated, **most)
     mask = found.is_null() if found.null_count else None
     arrays: Any = pa.ListArray
     return arrays.from_arrays(found.offsets, found.values, type=_TEXTS, mask=mask)
