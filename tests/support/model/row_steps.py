@@ -174,6 +174,10 @@ class Merge(Step):
             model.column(name)
         for clause in self.clauses:
             _set(clause.values, dict.fromkeys(model.names))
+        if any(clause.kind.endswith(" all") for clause in self.clauses):
+            lacking = {c.name for c in model.columns if c.given} - set(self.data.column_names)
+            if lacking:  # which the table got since the source was made
+                raise Refused(f"the source lacks {sorted(lacking)}")
         touched, gone = set(), set()
         before = dict(model.rows)
         sources = {row[self.key]: row for row in self.rows}
