@@ -22,11 +22,11 @@ from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError
 from adelta.kernel.data_skipping.prune import Skipping
-from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.file_id import FileId, file_ids
 from adelta.operations.analyze_files import AnalyzeTask
 from adelta.operations.analyze_stats import lacks, wanted_columns
+from adelta.operations.conditions import condition_of
 from adelta.progress import Meter
 from adelta.table import begin, executor_of, latest_state, opened, roots_of
 from adelta.write.transaction_request import TransactionRequest
@@ -100,7 +100,7 @@ async def analyze(
             others changed the same files again and again.
         StorageError: the store refused or failed.
     """
-    predicate = to_predicate(where, now=moment())
+    predicate = await condition_of(where, now=moment())
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
         configuration = state.configuration

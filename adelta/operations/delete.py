@@ -9,8 +9,8 @@ from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.prune import exact_row_counts
-from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
+from adelta.operations.conditions import condition_of
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.removal import remove_rows
@@ -75,7 +75,7 @@ async def delete(
         InvalidTableError: a file is damaged, or not there.
         StorageError: the store refused or failed.
     """
-    condition = to_predicate(where, now=moment())
+    condition = await condition_of(where, now=moment())
     async with opened(table, storage_options) as handle:
         request = TransactionRequest(
             operation="DELETE",

@@ -9,9 +9,9 @@ from adelta._arguments import check_count, checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError
-from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.alteration import shown
+from adelta.operations.conditions import condition_of
 from adelta.operations.rearrange.bins import file_sizes
 from adelta.operations.rearrange.columns import clustered_columns, z_order_columns
 from adelta.operations.rearrange.compaction import compact
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import timedelta
 
+    from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
     from adelta.progress import OnProgress
     from adelta.table import Table, TableOrAddress
@@ -95,7 +96,7 @@ async def optimize(
     check_count("target_size", target_size, least=1)
     check_count("min_file_size", min_file_size)
     check_count("concurrency", concurrency, least=1)
-    condition = to_predicate(where, now=moment())
+    condition = await condition_of(where, now=moment())
     async with opened(table, storage_options) as handle:
         return await rearranged(
             handle,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from adelta._arguments import check_count, checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
-from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.expressions.sql import to_sql
+from adelta.operations.conditions import condition_of
 from adelta.operations.rearrange.bins import file_sizes
 from adelta.operations.rearrange.partitions import files_in_partitions
 from adelta.operations.rearrange.purge import files_to_purge, plan_purge
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
+    from adelta.kernel.expressions.dnf import Where
     from adelta.operations.rearrange.metrics import OptimizeMetrics
     from adelta.progress import OnProgress
     from adelta.table import TableOrAddress
@@ -60,7 +61,7 @@ async def reorg_purge(
     """
     check_count("target_size", target_size, least=1)
     check_count("concurrency", concurrency, least=1)
-    condition = to_predicate(where, now=moment())
+    condition = await condition_of(where, now=moment())
     request = TransactionRequest(
         operation="REORG",
         parameters={

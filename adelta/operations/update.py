@@ -10,7 +10,6 @@ from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import ColumnNotFoundError, InvalidOptionError, SchemaMismatchError
-from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.literals import literal_of
 from adelta.kernel.expressions.nodes import LiteralValue, Node
 from adelta.kernel.expressions.parse import parse_expression
@@ -19,6 +18,7 @@ from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.table_features import DELETION_VECTORS, identities_of
 from adelta.operations.assigned_rows import AssignedRows
 from adelta.operations.column_update import ColumnAssignments
+from adelta.operations.conditions import condition_of
 from adelta.operations.matching import find_matches, match_all
 from adelta.operations.nested_values import StructValue, column_path, nested, value_of
 from adelta.operations.rearrange.auto_compaction import auto_compact
@@ -110,7 +110,7 @@ async def update(
         raise InvalidOptionError("nothing is to be set; name a column and its new value")
     now = moment()
     wanted = {name: _expression(value, zone, now) for name, value in set.items()}
-    condition = to_predicate(where, zone=zone, now=now)
+    condition = await condition_of(where, now=now, zone=zone)
     async with opened(table, storage_options) as handle:
         request = TransactionRequest(
             operation="UPDATE",

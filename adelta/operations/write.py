@@ -9,8 +9,8 @@ from adelta._arguments import checked
 from adelta._clock import moment
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, MetadataChangedError, TableAlreadyExistsError
-from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.table_properties import FEATURE_PREFIX, PROTOCOL_KEYS
+from adelta.operations.conditions import condition_of
 from adelta.operations.create import exists
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteKind, WriteMode
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from adelta.commit.catalog import CatalogClient
+    from adelta.kernel.expressions.dnf import Where
     from adelta.parquet.write.options import WriterOptions
     from adelta.progress import OnProgress
     from adelta.table import TableOrAddress
@@ -126,10 +127,9 @@ async def write_table(
             other writers.
         StorageError: the store refused or failed.
     """
+    replaced = await condition_of(replace_where, now=moment())
     request = WriteRequest(
-        WriteKind(
-            mode, schema_mode, to_predicate(replace_where, now=moment()), partition_overwrite
-        ),
+        WriteKind(mode, schema_mode, replaced, partition_overwrite),
         None if partition_by is None else tuple(partition_by),
         None if cluster_by is None else tuple(cluster_by),
         properties or {},

@@ -15,6 +15,7 @@ from adelta.kernel.expressions import dnf
 from adelta.kernel.expressions.dnf import is_long
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 MANY = range(0, 20_000, 2)
@@ -68,6 +69,39 @@ async def test_a_long_predicate_is_looked_into_in_threads_alone(
 def await_free(scan: adelta.Scan) -> list[str]:
     """What the plan, which needs no await, reads of a file."""
     return [field.name for field in scan.plan.read]
+
+
+OPERATIONS: dict[str, Callable[[str, str], Awaitable[Any]]] = {
+    "analyze": lambda table, where: adelta.analyze(table, where=where),
+    "optimize": lambda table, where: adelta.optimize(table, where=where),
+    "reorg": lambda table, where: adelta.reorg_purge(table, where=where),
+    "update": lambda table, where: adelta.update(table, {"name": "'x'"}, where),
+    "delete": adelta.delete,
+    "overwrite": lambda table, where: adelta.write_table(
+        table, pa.table({"id": [2], "name": ["y"]}), mode="overwrite", replace_where=where
+    ),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_operations_look_into_a_long_condition_in_threads_alone(
+    operation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    loop, seen = threading.get_ident(), []
+    parsed = dnf.to_predicate
+
+    def watched(where: Any, **settings: Any) -> Any:
+        if isinstance(where, str):
+            seen.append(threading.get_ident() == loop)
+        return parsed(where, **settings)
+
+    table, days = str(tmp_path), pa.array([1, 2] * 50)
+    rows = pa.table({"id": days, "name": pa.array(map(str, range(100)))})
+    await adelta.write_table(table, rows, partition_by=["id"])
+    monkeypatch.setattr(dnf, "to_predicate", watched)
+    await OPERATIONS[operation](table, SPELLINGS["text"])
+    assert seen
+    assert not any(seen)
 
 
 async def test_what_is_wrong_with_a_long_predicate_is_said_when_rows_are_asked_for(tmp_path: Path):
