@@ -318,6 +318,10 @@ def step_names_that_only_statements_of_adeltas_can_give_say_so(spark, path):
     spark.sql("DROP TABLE by_spark")
     adelta.spark.sql(spark, create)
     assert adelta.spark.sql(spark, "SELECT * FROM by_spark").count() == 6
+    adelta.sync.set_properties(path, {"delta.enableChangeDataFeed": "true"})
+    DeltaTable.forName(spark, "by_spark").delete("id < 2")
+    feed = spark.read.option("readChangeFeed", "true").option("startingVersion", 1)
+    assert feed.table("by_spark").where("_change_type = 'delete'").count() == 2
     adelta.spark.sql(spark, "DROP TABLE by_spark")
 
 

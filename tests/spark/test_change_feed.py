@@ -74,6 +74,18 @@ def test_the_feed_has_every_change_with_its_commit(spark, path, vectors):
     assert df.where("part = 'a'").select("_change_type").count() == 2
 
 
+def test_the_feed_of_a_table_is_read_by_its_name(spark, path):
+    table(path)
+    spark.sql(f"CREATE TABLE fed USING adelta LOCATION '{path}'")
+    try:
+        reader = spark.read.option("readChangeFeed", "true").option("startingVersion", 2)
+        assert shown(reader.table("fed")) == UPDATES + DELETES
+        assert shown(reader.table(f"adelta.`{path}`")) == UPDATES + DELETES
+        assert spark.read.option("versionAsOf", 1).table("fed").count() == len(INSERTS)
+    finally:
+        spark.sql("DROP TABLE fed")
+
+
 def test_a_dataframe_of_changes_ends_with_the_version_that_it_was_made_at(spark, path):
     table(path)
     df = feed(spark, path, 3)

@@ -345,7 +345,7 @@ def test_a_table_is_cloned_and_a_folder_converted(spark, path, tmp_path):
     assert spark.conf.get("spark.adelta.allowedRoots") == f'["/lake/other", "{path}"]'
     spark.conf.unset("spark.adelta.allowedRoots")
     with pytest.raises(PySparkException, match="allowed_roots"):
-        spark.read.format("adelta").load(f"{tmp_path}/shallow").count()
+        spark.read.format("adelta").load(f"{tmp_path}/shallow").collect()
     for name, text in ((1, "target needs to be a string"), ("", "is no name")):
         with pytest.raises(ValueError, match=text):
             table.clone(name)

@@ -18,6 +18,8 @@ from pyspark.sql.catalog import Catalog
 from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
+from adelta.spark.change_options import reads_changes
+from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.names import in_jvm
 from adelta.spark.names.catalog import CatalogAnswers
 from adelta.spark.names.opened import Sessions
@@ -38,6 +40,7 @@ _applications: WeakKeyDictionary[Any, _Application] = WeakKeyDictionary()  # by 
 _named: WeakValueDictionary[str, SparkSession] = WeakValueDictionary()  # by id in the JVM
 _lock = threading.RLock()
 _KNOWN = "_adelta_names"
+_spark_read_table = DataFrameReader.table
 _spark_save_as_table = DataFrameWriter.saveAsTable
 _spark_insert_into = DataFrameWriter.insertInto
 
@@ -74,6 +77,9 @@ def hook_names(
         method = owner.__dict__[name]
         if not hasattr(method, _KNOWN):
             setattr(owner, name, _knowing(method))
+    if not hasattr(DataFrameReader.table, _KNOWN):
+        setattr(_read_table, _KNOWN, True)
+        DataFrameReader.table = _read_table  # type: ignore[method-assign]
     DataFrameWriter.saveAsTable = _save_as_table  # type: ignore[method-assign]
     DataFrameWriter.insertInto = _insert_into  # type: ignore[method-assign]
 
@@ -146,6 +152,21 @@ def _session_behind(asked: Any) -> SparkSession:
     raise TypeError(f"a {type(asked).__name__} has no session")
 
 
+@wraps(_spark_read_table)
+@raises_as_spark
+def _read_table(self: DataFrameReader, tableName: str) -> Any:
+    know_names(self._spark)
+    application = _application_of(self._spark)
+    if application is not None:
+        _, given, _ = jvm.options_of(self)
+        # A table in the JVM has the rows of one version.
+        if reads_changes({key.lower(): value for key, value in given.items()}) and (
+            uri := table_uri(self._spark, tableName)
+        ):
+            return self._spark.read.format(jvm.FORMAT).options(**given).load(uri)
+    return _spark_read_table(self, tableName)
+
+
 @wraps(_spark_save_as_table)
 def _save_as_table(
     self: DataFrameWriter,
@@ -195,7 +216,6 @@ _METHODS: tuple[tuple[Any, str], ...] = (
     (SparkSession, "sql"),
     (SparkSession, "table"),
     *((Catalog, name) for name in _OF_THE_CATALOG),
-    (DataFrameReader, "table"),
     (DataFrame, "writeTo"),
     (DataFrame, "mergeInto"),
     (DataStreamReader, "table"),
