@@ -45,6 +45,7 @@ __all__ = [
     "as_spark_has_it",
     "condition_of",
     "known_as_of",
+    "name_taken",
     "no_columns",
     "raises_as_spark",
     "refused",
@@ -404,6 +405,13 @@ def refused(text: str, condition: str) -> e.AdeltaError:
     Where a Python worker of Spark's raises it, nothing but the text comes to the driver.
     """
     return as_spark_has_it(with_condition(e.InvalidOptionError(text), condition))
+
+
+def name_taken(text: str) -> e.TableAlreadyExistsError:
+    """The error of a table that is to be a new one, where the session knows its name."""
+    error = e.TableAlreadyExistsError(text)
+    with_condition(error, "TABLE_OR_VIEW_ALREADY_EXISTS")
+    return error
 
 
 def no_columns(location: str) -> e.SchemaMismatchError:

@@ -1,4 +1,4 @@
-"""``ALTER TABLE ... SET LOCATION`` through Spark Connect, which Spark carries out unseen."""
+"""Changes of a table's entry through Spark Connect, which Spark carries out unseen."""
 
 from __future__ import annotations
 
@@ -16,29 +16,38 @@ from adelta.sync._portal import call
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_move"]
+__all__ = ["check_entry"]
 
 
-def check_move(spark: SparkSession, text: str, zone: str) -> None:
-    """See that a statement that moves the entry of a Delta table does so to one that is alike.
+def check_entry(spark: SparkSession, text: str, zone: str, reason: Exception) -> None:
+    """See that a statement changes the entry of a Delta table to what the table is.
+
+    An entry may get another name, or go to a table that is alike. Columns and properties are the
+    table's own, of which Spark would change the entry alone: the statement is refused for `reason`,
+    why adelta does not know it.
 
     Raises:
-        TableNotFoundError: there is no Delta table.
+        TableNotFoundError: there is no Delta table to go to.
         SchemaMismatchError: it has other columns, or is partitioned by others.
     """
     reader = Reader(text, zone)
     try:
         reader.expect("ALTER", "TABLE")
         name = reader.table()
-        reader.expect("SET", "LOCATION")
-        place = absolute_uri(reader.string())
-        reader.end()
     except InvalidStatementError:
+        return
+    if reader.accept("RENAME", "TO"):
         return
     try:
         known = named_table(spark, name)
     except TableNotFoundError:
         return  # which is none of Delta's
+    try:
+        reader.expect("SET", "LOCATION")
+        place = absolute_uri(reader.string())
+        reader.end()
+    except InvalidStatementError:
+        raise reason from None
     here = str(known.path)
     with known_as_of("set location"):
         call(

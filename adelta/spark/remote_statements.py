@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 from pyspark.sql.utils import is_remote
 
-from adelta.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
+from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.json import type_to_json
@@ -19,6 +19,7 @@ from adelta.operations.define_with_rows import define_with_rows
 from adelta.spark.allowed_origins import allow_origin
 from adelta.spark.by_position import by_position
 from adelta.spark.dataframes import read, write
+from adelta.spark.exceptions import name_taken
 from adelta.spark.hadoop_conf import prefixed
 from adelta.spark.identifiers import quoted
 from adelta.spark.options import WriteOptions, absolute_uri
@@ -274,7 +275,7 @@ def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFra
     name, location = quoted(statement.table.parts), statement.location
     if find_table(spark, name) is not None:
         if statement.mode == "create":
-            raise TableAlreadyExistsError(f"table {name} already exists; choose another name")
+            raise name_taken(f"table {name} already exists; choose another name")
         if statement.mode == "create if not exists":
             return frame(spark, table_of(NOTHING))
         place = str(named_table(spark, statement.table).path)
@@ -334,7 +335,7 @@ def _define_named(spark: SparkSession, statement: CreateTable, zone: str) -> Non
     found = find_table(spark, name)
     if found is not None:
         if statement.mode == "create":
-            raise TableAlreadyExistsError(f"table {name} already exists; choose another name")
+            raise name_taken(f"table {name} already exists; choose another name")
         if statement.mode == "create if not exists":
             return
         table = named_table(spark, statement.table)

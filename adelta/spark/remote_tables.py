@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from adelta.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
+from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.spark.by_position import by_position
-from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.exceptions import name_taken, raises_as_spark
 from adelta.spark.expressions import sql_text
 from adelta.spark.identifiers import identifier_parts, path_named
 from adelta.spark.native.jvm import WriteState
@@ -164,7 +164,7 @@ def _save_into(df: DataFrame, name: str, place: str, state: WriteState, save: Sa
     """
     if path_named(name) is None:  # else whether it is there shows when it is written
         if state.mode == "ErrorIfExists":
-            raise TableAlreadyExistsError(
+            raise name_taken(
                 f"table {name} already exists: choose the mode append, overwrite or ignore, or "
                 "another name"
             )

@@ -24,7 +24,7 @@ from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import condition_of, known_as_of, raises_as_spark
 from adelta.spark.identifiers import quoted
 from adelta.spark.remote_changes import run_change
-from adelta.spark.remote_locations import check_move
+from adelta.spark.remote_locations import check_entry
 from adelta.spark.remote_statements import (
     run_clone,
     run_create,
@@ -193,7 +193,7 @@ def _answered(
         if changed is not None:
             return changed
         if is_remote():
-            check_move(spark, with_arguments(text, args), zone)
+            check_entry(spark, with_arguments(text, args), zone, error)
         try:
             return _by_spark(spark, text, args, changes)
         except ParseException:

@@ -13,13 +13,12 @@ from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,
     SchemaMismatchError,
-    TableAlreadyExistsError,
     TableNotFoundError,
 )
 from adelta.kernel.schema.names import without_field_metadata
 from adelta.operations.create import create_table, exists, new_table
 from adelta.operations.replace import replace_table
-from adelta.spark.exceptions import no_columns, with_condition
+from adelta.spark.exceptions import name_taken, no_columns, with_condition
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import path_named
 from adelta.spark.names.entry_points import managed_place
@@ -121,7 +120,7 @@ def _by_name(
         made = _named(spark, wish, name)
         return _place_of(made), made.name
     if mode == "create":
-        raise TableAlreadyExistsError(
+        raise name_taken(
             f"table {name} already exists; use createIfNotExists or createOrReplace, or choose "
             "another name"
         )

@@ -31,7 +31,9 @@ def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
     try:
         rows = spark.createDataFrame([(1, "a"), (2, "b")], "id BIGINT, v STRING")
         rows.write.format("delta").partitionBy("v").saveAsTable("job")
-        raises(AnalysisException, "already exists", lambda: rows.write.saveAsTable("job"))
+        raises(AnalysisException, "VIEW_ALREADY_EXISTS", lambda: rows.write.saveAsTable("job"))
+        create = "CREATE TABLE job USING delta AS SELECT 1 AS id"
+        raises(AnalysisException, "TABLE_OR_VIEW_ALREADY_EXISTS", lambda: spark.sql(create))
         rows.write.format("delta").mode("ignore").saveAsTable("job")
         rows.write.mode("append").saveAsTable("job")
         rows.selectExpr("id + 2", "v").write.insertInto("job")

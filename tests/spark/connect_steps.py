@@ -105,7 +105,12 @@ def step_rows_and_places_that_do_not_fit_a_table_by_name_are_told(spark, path):
             lambda place=place: adelta.spark.sql(spark, f"{move} '{place}'"),
         )
     assert spark.table("nested").count() == 3
-    adelta.spark.sql(spark, "DROP TABLE nested")
+    replaces = "ALTER TABLE nested REPLACE COLUMNS (s STRING)"
+    raises(ParseException, "REPLACE", lambda: adelta.spark.sql(spark, replaces))
+    assert spark.table("nested").columns == ["s", "l"]
+    adelta.spark.sql(spark, "ALTER TABLE nested RENAME TO nested_too")
+    assert spark.table("nested_too").count() == 3
+    adelta.spark.sql(spark, "DROP TABLE nested_too")
     builder = DeltaTable.create(spark).tableName("empty")
     raises(AnalysisException, "a column at least", builder.execute)
 
