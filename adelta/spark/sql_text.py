@@ -41,7 +41,7 @@ from adelta.spark.session_settings import session_zone
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import cluster_session, frame
 from adelta.sql.execute.definition import field_of
-from adelta.sql.parse import begins_as, parse_change, parse_statement
+from adelta.sql.parse import begins_as, parse_change, parse_statement, with_in_query
 from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
 from adelta.sql.statements import (
@@ -178,7 +178,7 @@ def _answered(
     spark: SparkSession, text: str, args: _Args, changes: Mapping[str, DataFrame]
 ) -> DataFrame:
     own = begins_as(text, _DELTAS_OWN)
-    if not own and not is_remote() and not begins_as(text, _IN_PART):
+    if not own and not is_remote() and not begins_as(with_in_query(text), _IN_PART):
         return plain_sql(spark, text, args)
     zone = session_zone(spark)
     if is_remote() and begins_as(text, _KEEPS_QUERIES):

@@ -26,7 +26,7 @@ from adelta.sql.grammar.upkeep import (
     read_restore,
     read_vacuum,
 )
-from adelta.sql.statements import Insert
+from adelta.sql.statements import Insert, Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Read: TypeAlias = Callable[[Reader], Statement]
 
-__all__ = ["begins_as", "parse_change", "parse_statement"]
+__all__ = ["begins_as", "parse_change", "parse_statement", "with_in_query"]
 
 _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
     (("ALTER", "TABLE"), read_alter),
@@ -77,7 +77,7 @@ def parse_statement(text: str, *, zone: str = "UTC", now: datetime | None = None
             be; the error says where.
         InvalidExpressionError: an expression in it uses what adelta does not evaluate.
     """
-    reader = Reader(text, zone, now)
+    reader = Reader(with_in_query(text), zone, now)
     read = _reading(reader)
     if read is None:
         known = sorted({" ".join(words) for words, _ in _STATEMENTS} | {"SELECT", "WITH"})
@@ -95,7 +95,7 @@ def parse_change(text: str) -> Delete | Update | Merge | InsertReplacing | None:
     Raises:
         InvalidStatementError: it is not written as one is to be.
     """
-    reader = Reader(text, unread=True)
+    reader = Reader(with_in_query(text), unread=True)
     read = _reading(reader)
     if read not in (read_delete, read_insert, read_update, read_merge):
         return None
@@ -104,6 +104,38 @@ def parse_change(text: str) -> Delete | Update | Merge | InsertReplacing | None:
         return None
     reader.end()
     return statement  # type: ignore[no-any-return]  # by what has read it
+
+
+def with_in_query(text: str) -> str:
+    """``WITH … INSERT INTO t … SELECT …``, with its WITH in the query; else the text as it is.
+
+    So Spark writes it, too; adelta reads WITH where a query begins.
+    """
+    try:
+        reader = Reader(text, unread=True)
+        if not reader.accept("WITH") or (begin := _behind_names(reader)) is None:
+            return text
+        insert = text[begin:]
+        source = read_insert(Reader(insert, unread=True)).source
+    except InvalidStatementError:
+        return text  # which says why where it is read
+    if not isinstance(source, Query):
+        return insert
+    at = insert.rindex(source.text)
+    given, asked = text[:begin].strip(), insert[at:]
+    if begins_as(asked, (("WITH",),)):
+        return f"{insert[:at]}{given}, {asked[len('WITH') :]}"
+    return f"{insert[:at]}{given} {asked}"
+
+
+def _behind_names(reader: Reader) -> int | None:
+    """Where INSERT begins behind the queries that WITH names; None where another statement does."""
+    depth = 0
+    while (token := reader.take()).kind != "end":
+        depth += {"(": 1, ")": -1}.get(token.operator, 0)
+        if token.operator == ")" and not depth and reader.follows("INSERT"):
+            return reader.token.at
+    return None
 
 
 def begins_as(text: str, beginnings: Iterable[tuple[str, ...]]) -> bool:

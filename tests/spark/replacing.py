@@ -110,6 +110,9 @@ def check_names(spark: SparkSession, path: str) -> None:
         ):
             adelta.spark.sql(spark, f"INSERT INTO {text}")
             assert [row for row in _rows(spark, table) if row[1] == "US"] == [(who, "US")], text
+        given = "WITH q(name, country) AS (SELECT 'Flo', 'US')"
+        adelta.spark.sql(spark, f"{given} INSERT INTO {name} REPLACE USING (country) TABLE q")
+        assert [row for row in _rows(spark, table) if row[1] == "US"] == [("Flo", "US")]
         evolving = f"INSERT WITH SCHEMA EVOLUTION INTO {name} BY NAME REPLACE USING (country)"
         adelta.spark.sql(spark, f"{evolving} SELECT 'US' AS country, 'Gus' AS name, 1 AS n")
         assert ("Gus", "US", 1) in _rows(spark, table)

@@ -247,3 +247,24 @@ def test_an_expression_is_refused_as_everywhere():
         parse_statement("DELETE FROM t WHERE a > ")
     with pytest.raises(InvalidExpressionError, match="a subquery is not among"):
         parse_statement("DELETE FROM t WHERE a IN (SELECT 1)")
+
+
+@pytest.mark.parametrize(
+    ("text", "as_if"),
+    [
+        (
+            "WITH q AS (SELECT 1), r(x) AS (SELECT (2)) INSERT INTO t REPLACE USING (a) TABLE q",
+            "INSERT INTO t REPLACE USING (a) WITH q AS (SELECT 1), r(x) AS (SELECT (2)) TABLE q",
+        ),
+        (
+            "WITH q AS (SELECT 1 a) INSERT INTO t REPLACE ON t.a = s.a (SELECT * FROM q, u) s",
+            "INSERT INTO t REPLACE ON t.a = s.a (WITH q AS (SELECT 1 a) SELECT * FROM q, u) s",
+        ),
+        (
+            "WITH q AS (SELECT 1) INSERT OVERWRITE t WITH r AS (TABLE q) TABLE r",
+            "INSERT OVERWRITE t WITH q AS (SELECT 1),  r AS (TABLE q) TABLE r",
+        ),
+    ],
+)
+def test_what_stands_before_insert_is_of_its_query(text, as_if):
+    assert parse_statement(text) == parse_statement(as_if)
