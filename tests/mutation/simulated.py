@@ -63,6 +63,11 @@ _CHANGES = [
     _Change(_FILES, "if not is_by(found, transaction_id):", "if False:"),
     _Change(_DYNAMO, "put_new(entry.item):", "put_new(entry.item) or True:"),
     _Change(_DYNAMO, "version > 0 and not before.complete:", "version < 0:"),
+    _Change(
+        "adelta/commit/coordinated_store.py",
+        "if last is not None and last >= min(versions):",
+        "if False:",
+    ),
     _Change(_LOOP, _OWN, "own = None"),
     _Change(
         "adelta/write/submission.py",
