@@ -40,8 +40,8 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
-from adelta._workers import Workers
-from adelta.errors import InvalidUseError, OutOfMemoryError
+from adelta._workers import Workers, no_thread
+from adelta.errors import OutOfMemoryError
 
 __all__ = [
     "CPU_THREADS",
@@ -186,10 +186,7 @@ def beside_in_thread(call: Callable[[], R]) -> Future[R]:
     try:
         threading.Thread(target=run, name="adelta-beside", daemon=True).start()
     except RuntimeError as error:
-        raise InvalidUseError(
-            f"no thread can be started for adelta's work: {error}. Where the program is ending, "
-            "await adelta earlier: before its exit handlers are run"
-        ) from error
+        raise no_thread(error) from error
     return told
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "no_thread"]
 
 _Job: TypeAlias = "Callable[[], Callable[[], object] | None]"
 
@@ -81,6 +81,14 @@ class _Crew:
         _threads.add(thread)
 
 
+def no_thread(error: RuntimeError) -> InvalidUseError:
+    """The error of work that is to be done in a new thread, where none can be started."""
+    return InvalidUseError(
+        f"no thread can be started for adelta's work: {error}. Where the program is ending, await "
+        "adelta earlier: before its exit handlers are run"
+    )
+
+
 class Workers:
     """At most `most` threads of that name that run what is submitted, first come, first served.
 
@@ -109,10 +117,7 @@ class Workers:
                 crew.start_one()
             except RuntimeError as error:
                 if not crew.threads:  # else one of them does it in its turn
-                    raise InvalidUseError(
-                        f"no thread can be started for adelta's work: {error}. Where the program "
-                        "is ending, await adelta earlier: before its exit handlers are run"
-                    ) from error
+                    raise no_thread(error) from error
         crew.jobs.put(job, ahead=ahead)
 
     def end(self) -> None:
