@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import time
 from collections import deque
 from functools import cache, partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from adelta._clock import monotonic
 from adelta._concurrency import in_io_thread, to_the_end
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 
@@ -30,6 +32,7 @@ __all__ = ["SqliteDatabase"]
 T = TypeVar("T")
 
 _BUSY_SECONDS = 30.0
+_BUSY_PAUSE = 0.01  # seconds
 _ARGUMENT = re.compile(r"\$(\d+)")
 
 
@@ -211,7 +214,7 @@ def _connect(path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA journal_mode = WAL")
+        _keep_a_write_ahead_log(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
     except (OSError, sqlite3.Error) as error:
@@ -220,3 +223,21 @@ def _connect(path: str) -> sqlite3.Connection:
             "or the address of a PostgreSQL server: postgresql://user@host/database"
         ) from error
     return connection
+
+
+def _keep_a_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Have the file kept with a write-ahead log, once nobody else who opens it is in the way.
+
+    The change of the mode does not wait by itself: SQLite refuses at once what could be a deadlock
+    of two who read the file and would both write it.
+    """
+    deadline = monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or monotonic() > deadline:
+                raise
+        time.sleep(_BUSY_PAUSE)

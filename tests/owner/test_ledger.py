@@ -370,6 +370,25 @@ async def test_instances_that_start_at_once_make_the_tables_once(address: str) -
         await database.aclose()
 
 
+async def opened_and_closed(path: str) -> None:
+    await (await open_database(path)).aclose()
+
+
+async def test_a_file_that_another_holds_when_its_mode_is_to_change_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "owner.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("CREATE TABLE others (id)")
+        other.execute("BEGIN IMMEDIATE")
+        async with anyio.create_task_group() as group:
+            group.start_soon(opened_and_closed, path)
+            await anyio.sleep(0.2)
+            other.execute("COMMIT")
+    with closing(sqlite3.connect(path)) as base:
+        assert base.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+
+
 async def test_a_ledger_of_an_earlier_version_becomes_one_of_this_or_stays_as_it_is(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
