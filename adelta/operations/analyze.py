@@ -22,13 +22,12 @@ from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError
 from adelta.kernel.data_skipping.prune import Skipping
-from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.file_id import FileId, file_ids
 from adelta.operations.analyze_files import AnalyzeTask
 from adelta.operations.analyze_stats import lacks, wanted_columns
-from adelta.operations.conditions import condition_of
 from adelta.progress import Meter
 from adelta.table import begin, executor_of, latest_state, opened, roots_of
+from adelta.write.conditions import condition_of, said_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ async def analyze(
         results = await _run(handle, configuration, lacking, wanted, meter)
         metrics = replace(metrics, num_files_read=sum(each.num_read for each in results))
         computed = await in_thread(_computed, results, handle.uri)
-        text = [] if predicate is None else [to_sql(predicate)]
+        text = await said_of(predicate)
         request = TransactionRequest(
             operation="COMPUTE STATS",
             parameters={"predicate": orjson.dumps(text).decode()},

@@ -78,7 +78,7 @@ async def add_constraints(
     """
     if not all(name.strip() for name in constraints):
         raise InvalidOptionError("a constraint needs a name")
-    conditions = {name: parse_expression(text, zone=zone) for name, text in constraints.items()}
+    conditions = await in_thread(_parsed, constraints, zone)
     listed = [{"name": name, "expr": text} for name, text in constraints.items()]
     async with altering(
         table,
@@ -96,7 +96,7 @@ async def add_constraints(
                 )
         files = await tx.read()
         for name, condition in conditions.items():
-            bound = bind_predicate(condition, tx.metadata.schema, zone=zone)
+            bound = await in_thread(bind_predicate, condition, tx.metadata.schema, zone=zone)
             broken = await violations(opened, tx.configuration, files, bound)
             if broken:
                 raise InvariantViolationError(
@@ -146,6 +146,10 @@ async def drop_constraint(
     return AlterMetrics(tx.version)
 
 
+def _parsed(constraints: Mapping[str, str], zone: str) -> dict[str, Node]:
+    return {name: parse_expression(text, zone=zone) for name, text in constraints.items()}
+
+
 def constraint_key(metadata: Metadata, name: str) -> str | None:
     """The property that holds the constraint of a name, whatever its case."""
     wanted = CONSTRAINT_PREFIX + name.lower()
@@ -160,7 +164,8 @@ async def violations(
     Raises:
         InvalidExpressionError: the condition does not fit the schema.
     """
-    plan = plan_columns(
+    plan = await in_thread(
+        plan_columns,
         configuration.schema,
         columns=[],
         where=Not(Comparison("<=>", condition, TRUE)),

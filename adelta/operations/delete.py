@@ -9,13 +9,12 @@ from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.prune import exact_row_counts
-from adelta.kernel.expressions.sql import to_sql
-from adelta.operations.conditions import condition_of
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.removal import remove_rows
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
 from adelta.table import begin, opened, roots_of
+from adelta.write.conditions import condition_of, said_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ async def delete(
     async with opened(table, storage_options) as handle:
         request = TransactionRequest(
             operation="DELETE",
-            parameters={"predicate": ["true" if condition is None else to_sql(condition)]},
+            parameters={"predicate": await said_of(condition) or ["true"]},
             user_metadata=user_metadata,
             isolation=isolation,
         )

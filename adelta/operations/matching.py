@@ -86,7 +86,8 @@ class MatchTask:
         Raises: as `find_matches` does.
         """
         configuration = self.configuration
-        plan = plan_columns(
+        plan = await in_thread(  # the condition may be of very many values
+            plan_columns,
             configuration.schema,
             columns=[],
             where=self.where,

@@ -9,9 +9,7 @@ from adelta._arguments import check_count, checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError
-from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.alteration import shown
-from adelta.operations.conditions import condition_of
 from adelta.operations.rearrange.bins import file_sizes
 from adelta.operations.rearrange.columns import clustered_columns, z_order_columns
 from adelta.operations.rearrange.compaction import compact
@@ -20,6 +18,7 @@ from adelta.operations.rearrange.metrics import OptimizeMetrics
 from adelta.operations.rearrange.partitions import files_in_partitions
 from adelta.operations.rearrange.run import Rearrangement, look
 from adelta.table import opened
+from adelta.write.conditions import condition_of, said_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ async def optimize(
             handle,
             condition,
             tuple(zorder_by or ()),
-            said=[] if condition is None else [to_sql(condition)],
+            said=await said_of(condition),
             by_statistics=by_statistics,
             full=full,
             target_size=target_size,

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from adelta._arguments import check_count, checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
-from adelta.kernel.expressions.sql import to_sql
-from adelta.operations.conditions import condition_of
 from adelta.operations.rearrange.bins import file_sizes
 from adelta.operations.rearrange.partitions import files_in_partitions
 from adelta.operations.rearrange.purge import files_to_purge, plan_purge
 from adelta.operations.rearrange.run import Rearrangement, look
 from adelta.table import opened, roots_of
+from adelta.write.conditions import condition_of, said_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ async def reorg_purge(
     request = TransactionRequest(
         operation="REORG",
         parameters={
-            "predicate": [] if condition is None else [to_sql(condition)],
+            "predicate": await said_of(condition),
             "applyPurge": True,
         },
         user_metadata=user_metadata,

@@ -10,15 +10,14 @@ from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import ColumnNotFoundError, InvalidOptionError, SchemaMismatchError
+from adelta.kernel.expressions.dnf import is_long
 from adelta.kernel.expressions.literals import literal_of
 from adelta.kernel.expressions.nodes import LiteralValue, Node
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, bind_predicate
-from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.table_features import DELETION_VECTORS, identities_of
 from adelta.operations.assigned_rows import AssignedRows
 from adelta.operations.column_update import ColumnAssignments
-from adelta.operations.conditions import condition_of
 from adelta.operations.matching import find_matches, match_all
 from adelta.operations.nested_values import StructValue, column_path, nested, value_of
 from adelta.operations.rearrange.auto_compaction import auto_compact
@@ -26,6 +25,7 @@ from adelta.operations.removal import removals_of
 from adelta.operations.rewrite import RewriteTask, rewrite
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
 from adelta.table import begin, opened, roots_of
+from adelta.write.conditions import condition_of, said_of
 from adelta.write.deletion_vectors import write_deletion_vectors
 from adelta.write.transaction_request import TransactionRequest
 
@@ -109,12 +109,17 @@ async def update(
     if not set:
         raise InvalidOptionError("nothing is to be set; name a column and its new value")
     now = moment()
-    wanted = {name: _expression(value, zone, now) for name, value in set.items()}
+
+    def parsed() -> dict[str, Node]:
+        return {name: _expression(value, zone, now) for name, value in set.items()}
+
+    texts = (value for value in set.values() if isinstance(value, str))
+    wanted = await in_thread(parsed) if any(map(is_long, texts)) else parsed()
     condition = await condition_of(where, now=now, zone=zone)
     async with opened(table, storage_options) as handle:
         request = TransactionRequest(
             operation="UPDATE",
-            parameters={"predicate": ["true" if condition is None else to_sql(condition)]},
+            parameters={"predicate": await said_of(condition) or ["true"]},
             user_metadata=user_metadata,
             isolation=isolation,
             from_latest=True,  # all that is written depends on the table's settings and columns

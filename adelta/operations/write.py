@@ -10,12 +10,12 @@ from adelta._clock import moment
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, MetadataChangedError, TableAlreadyExistsError
 from adelta.kernel.table_properties import FEATURE_PREFIX, PROTOCOL_KEYS
-from adelta.operations.conditions import condition_of
 from adelta.operations.create import exists
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteKind, WriteMode
 from adelta.operations.write_transactions import WriteRequest, change_rows, create_with_rows
 from adelta.table import Table, open_table
+from adelta.write.conditions import condition_of, said_of
 from adelta.write.spec import DataFileOptions
 
 if TYPE_CHECKING:
@@ -128,8 +128,9 @@ async def write_table(
         StorageError: the store refused or failed.
     """
     replaced = await condition_of(replace_where, now=moment())
+    said = "".join(await said_of(replaced)) or None
     request = WriteRequest(
-        WriteKind(mode, schema_mode, replaced, partition_overwrite),
+        WriteKind(mode, schema_mode, replaced, partition_overwrite, said),
         None if partition_by is None else tuple(partition_by),
         None if cluster_by is None else tuple(cluster_by),
         properties or {},

@@ -206,7 +206,7 @@ class DeltaMergeBuilder(NotOfJava):
             source = source.select("*", *of_source)
         if any(each.of != "source" for each in self._computed):
             version, schema = access.learn(version_of)
-            asked = self._merge(to.uri, None)._request
+            asked = self._merge(to.uri, None)._read()
             found, rows = joined_by_spark(
                 access.rows(version), source, asked, self._by_spark(), schema
             )

@@ -17,18 +17,17 @@ from adelta.kernel.file_id import FileIds
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DOMAIN_METADATA, check_change
+from adelta.write.conditions import condition_of
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_life import Stage, TransactionLife
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.expressions.dnf import Where
-    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.transaction.creation import NewTable
     from adelta.write.batches import Data
     from adelta.write.change_data import ChangeDataWriter
@@ -64,7 +63,7 @@ class TransactionCore(TransactionLife):
             self._staging.read = self._staging.read.with_whole_table()
             return FileSet.empty()
         await self._take_latest()
-        predicate = _predicate(where, moment(self._clock))
+        predicate = await condition_of(where, now=moment(self._clock))
         if predicate is None:
             self._staging.read = self._staging.read.with_whole_table()
             return await self.base.files()
@@ -159,7 +158,7 @@ class TransactionCore(TransactionLife):
         spec = WriteSpec.of(
             self.configuration,
             files=self._request.data_files,
-            where=_predicate(where, now),
+            where=await condition_of(where, now=now),
             content=content,
             now=now,
         )
@@ -321,11 +320,3 @@ class TransactionCore(TransactionLife):
         staging.metadata = table.metadata
         if table.protocol != self.base.protocol:
             staging.protocol = table.protocol
-
-
-def _predicate(where: Where | None, now: datetime) -> Node | None:
-    if where is None:
-        return None
-    from adelta.kernel.expressions.dnf import to_predicate  # not loaded by what has none
-
-    return to_predicate(where, now=now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import InvalidExpressionError
+from adelta.errors import InvalidExpressionError, InvalidOptionError
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions import dnf
 from adelta.kernel.expressions.dnf import is_long
@@ -17,6 +18,7 @@ from adelta.kernel.expressions.dnf import is_long
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
+    from types import FrameType
 
 MANY = range(0, 20_000, 2)
 SPELLINGS: dict[str, Any] = {
@@ -71,37 +73,75 @@ def await_free(scan: adelta.Scan) -> list[str]:
     return [field.name for field in scan.plan.read]
 
 
+SOURCE = pa.table({"id": [2], "name": ["y"]})
+SAME = "target.id = source.id"
+
+
+async def read_in_transaction(table: str, where: str) -> None:
+    async with adelta.open_table(table) as opened, opened.transaction() as tx:
+        assert await tx.read(where)
+
+
 OPERATIONS: dict[str, Callable[[str, str], Awaitable[Any]]] = {
     "analyze": lambda table, where: adelta.analyze(table, where=where),
     "optimize": lambda table, where: adelta.optimize(table, where=where),
     "reorg": lambda table, where: adelta.reorg_purge(table, where=where),
     "update": lambda table, where: adelta.update(table, {"name": "'x'"}, where),
+    "update to": lambda table, where: adelta.update(
+        table, {"name": f"CASE WHEN {where} THEN 'x' END"}
+    ),
     "delete": adelta.delete,
     "overwrite": lambda table, where: adelta.write_table(
-        table, pa.table({"id": [2], "name": ["y"]}), mode="overwrite", replace_where=where
+        table, SOURCE, mode="overwrite", replace_where=where
+    ),
+    "transaction": read_in_transaction,
+    "merge on": lambda table, where: (
+        adelta.merge(table, SOURCE, f"{SAME} AND target.{where}").when_matched_delete().execute()
+    ),
+    "merge when": lambda table, where: (
+        adelta.merge(table, SOURCE, SAME).when_matched_update_all(f"source.{where}").execute()
+    ),
+    "constraint": lambda table, where: adelta.add_constraint(table, "c", f"id > 0 OR {where}"),
+    "statement": lambda table, where: adelta.sql(
+        f"UPDATE t SET name = 'x' WHERE {where}", tables={"t": table}
     ),
 }
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_operations_look_into_a_long_condition_in_threads_alone(
-    operation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    operation: str, tmp_path: Path
 ):
-    loop, seen = threading.get_ident(), []
-    parsed = dnf.to_predicate
-
-    def watched(where: Any, **settings: Any) -> Any:
-        if isinstance(where, str):
-            seen.append(threading.get_ident() == loop)
-        return parsed(where, **settings)
-
     table, days = str(tmp_path), pa.array([1, 2] * 50)
     rows = pa.table({"id": days, "name": pa.array(map(str, range(100)))})
     await adelta.write_table(table, rows, partition_by=["id"])
-    monkeypatch.setattr(dnf, "to_predicate", watched)
-    await OPERATIONS[operation](table, SPELLINGS["text"])
-    assert seen
-    assert not any(seen)
+    calls = 0
+
+    def called(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and "/adelta/kernel/" in frame.f_code.co_filename
+
+    sys.setprofile(called)  # of this thread alone, which is the event loop's
+    try:
+        await OPERATIONS[operation](table, SPELLINGS["text"])
+    finally:
+        sys.setprofile(None)
+    assert calls < 3_000  # some hundreds are whatever the condition is
+
+
+async def test_what_a_long_condition_of_a_merge_says_counts(tmp_path: Path):
+    table, where = await table_of(tmp_path), SPELLINGS["text"]
+    source = pa.table({"id": [4, 5, 6, 7], "name": ["a"] * 4})
+    merge = adelta.merge(table, source, f"{SAME} AND target.{where}")
+    merge = merge.when_matched_delete(f"NOT source.{where} OR source.id = 6")
+    done = await merge.when_matched_update_all().execute()
+    assert (done.num_target_rows_deleted, done.num_target_rows_updated) == (1, 1)
+    nothing = adelta.merge(table, source, f"target.{where} AND nothing = 1").when_matched_delete()
+    with pytest.raises(InvalidExpressionError):
+        await nothing.execute()
+    everything = adelta.merge(table, source, [[], *[[("id", "=", n)] for n in range(300)]])
+    with pytest.raises(InvalidOptionError, match="needs a condition"):
+        await everything.when_matched_delete().execute()
 
 
 async def test_what_is_wrong_with_a_long_predicate_is_said_when_rows_are_asked_for(tmp_path: Path):

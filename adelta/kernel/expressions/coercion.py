@@ -78,7 +78,7 @@ def widest(types: Iterable[t.DataType]) -> t.DataType | None:
     Strings come first, as in Spark, so that the order of the values does not matter.
     """
     found: t.DataType | None = t.VOID
-    for data_type in sorted(types, key=lambda one: one != t.STRING):
+    for data_type in sorted(dict.fromkeys(types), key=lambda one: one != t.STRING):
         found = None if found is None else common_type(found, data_type)
     return found
 

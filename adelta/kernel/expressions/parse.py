@@ -168,10 +168,10 @@ def check_depth(node: Node) -> Node:
     """
     level, depth = [node], 0
     while level:
-        depth += 1
-        if depth > MAX_DEPTH:
+        if (depth := depth + 1) > MAX_DEPTH:
             raise InvalidExpressionError(_TOO_DEEP)
-        level = [child for parent in level for child in children_of(parent)]
+        inner = [node for node in level if not isinstance(node, Literal | Column)]
+        level = [child for parent in inner for child in children_of(parent)]
     return node
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice, checked
 from adelta._clock import moment
+from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta._telemetry import operation
 from adelta.errors import InvalidOptionError
-from adelta.kernel.expressions.dnf import to_predicate
+from adelta.kernel.expressions import dnf
+from adelta.kernel.expressions.nodes import TRUE
 from adelta.operations.merge.clauses import Clause, check_clauses, values_of
 from adelta.operations.merge.plan import MergeRequest
 from adelta.operations.merge.run import MergeOptions, run_merge
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.kernel.expressions.dnf import Where
+    from adelta.kernel.expressions.nodes import Node
     from adelta.operations.delete import IsolationName
     from adelta.operations.merge.clauses import Action, ClauseKind, MergeValue, Values
     from adelta.operations.merge.metrics import MergeMetrics
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from adelta.table import TableOrAddress
 
 __all__ = ["Merge", "merge"]
+
+_ON = -1  # no clause: what rows match by
 
 
 @checked
@@ -75,7 +80,8 @@ def merge(
     says of its rows. Clocks in them, such as ``current_timestamp()``, tell when this is called.
 
     Raises:
-        InvalidExpressionError: the condition cannot be parsed.
+        InvalidExpressionError: the condition cannot be parsed. Those of very many values are looked
+            into by `Merge.execute`.
         InvalidOptionError: an argument is not as it is said here.
     """
     if schema_mode is not None:
@@ -84,9 +90,8 @@ def merge(
         if not alias:
             raise InvalidOptionError(f"{name} is empty; name a side, or leave it out")
     now = moment()
-    condition = to_predicate(on, zone=zone, now=now)
-    if condition is None:
-        raise InvalidOptionError("a merge needs a condition; pass on='target.id = source.id'")
+    is_long = dnf.is_long(on)
+    condition = TRUE if is_long else _match_of(dnf.to_predicate(on, zone=zone, now=now))
     if data_files is not None and not isinstance(data_files, DataFileOptions):
         raise InvalidOptionError(
             f"data_files is {data_files!r:.100}; pass adelta.DataFileOptions(...)"
@@ -96,7 +101,14 @@ def merge(
     options = MergeOptions(
         txn, isolation, user_metadata, data_files or AS_THE_TABLE_SAYS, on_progress
     )
-    return Merge(table, GivenSource(source), request, options, storage_options)
+    unread = ((_ON, on),) if is_long else ()
+    return Merge(table, GivenSource(source), request, options, storage_options, unread)
+
+
+def _match_of(condition: Node | None) -> Node:
+    if condition is None:
+        raise InvalidOptionError("a merge needs a condition; pass on='target.id = source.id'")
+    return condition
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -118,6 +130,7 @@ class Merge:
     _request: MergeRequest
     _options: MergeOptions
     _storage_options: Mapping[str, str] | None
+    _unread: tuple[tuple[int, Where], ...] = ()  # long conditions by the clause; true stands there
 
     def when_matched_update(
         self, set: Mapping[str, MergeValue], condition: Where | None = None
@@ -214,7 +227,8 @@ class Merge:
         check_clauses(self._request.clauses)
         with operation("merge", self._table) as told:
             async with opened(self._table, self._storage_options) as handle:
-                done = await run_merge(handle, self._source, self._request, self._options)
+                request = await in_thread(self._read) if self._unread else self._request
+                done = await run_merge(handle, self._source, request, self._options)
             told.tell(version=done.version)
             return done
 
@@ -234,6 +248,21 @@ class Merge:
         values: Values | None = (),
     ) -> Merge:
         asked = self._request
+        unread = self._unread
+        if condition is not None and dnf.is_long(condition):
+            unread, condition = (*unread, (len(asked.clauses), condition)), TRUE
         clause = Clause.of(kind, action, condition, values, asked.zone, asked.now)
         request = replace(asked, clauses=(*asked.clauses, clause))
-        return replace(self, _request=request)
+        return replace(self, _request=request, _unread=unread)
+
+    def _read(self) -> MergeRequest:
+        """What is asked, with all conditions."""
+        asked = self._request
+        on, clauses = asked.on, list(asked.clauses)
+        for place, where in self._unread:
+            condition = dnf.to_predicate(where, zone=asked.zone, now=asked.now)
+            if place == _ON:
+                on = _match_of(condition)
+            else:
+                clauses[place] = replace(clauses[place], condition=condition)
+        return replace(asked, on=on, clauses=tuple(clauses))

@@ -137,10 +137,12 @@ async def deciding_rows(
     Beside them come the places of the rows, and the number of the file among `files`.
     """
     configuration = plan.configuration
-    columns = plan_columns(
+    whole = where is None or await in_thread(can_fail, where)
+    columns = await in_thread(
+        plan_columns,
         configuration.schema,
         columns=plan.target_columns,
-        where=None if where is None or can_fail(where) else where,
+        where=None if whole else where,
         partition_columns=configuration.partition_columns,
         mapping_mode=configuration.column_mapping_mode,
         row_ids=PLACE_NAMES,

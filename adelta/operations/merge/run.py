@@ -147,7 +147,8 @@ async def _committed(
     elif options.found is not None:
         operation, parameters = options.found.operation, options.found.parameters
     else:
-        operation, parameters = "MERGE", said_of(request.on, request.clauses)
+        operation = "MERGE"
+        parameters = await in_thread(said_of, request.on, request.clauses)
     transaction = TransactionRequest(
         operation=operation,
         parameters=parameters,
@@ -206,7 +207,9 @@ def _planned(stage: MetadataStage, source: StructType, request: MergeRequest) ->
     before = TableConfiguration(stage.protocol, stage.metadata)
     if request.evolves:
         merge_schema(stage, to_take_in(before, source, request))
-    return plan_merge(TableConfiguration(stage.protocol, stage.metadata), source, request)
+    plan = plan_merge(TableConfiguration(stage.protocol, stage.metadata), source, request)
+    _ = plan.source_columns, plan.target_columns  # of which the plan keeps what it finds
+    return plan
 
 
 def _check_kept(plan: MergePlan, before: MergePlan, root: str) -> None:
