@@ -67,17 +67,20 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
 )
 
 
-def parse_statement(text: str, *, zone: str = "UTC", now: datetime | None = None) -> Statement:
+def parse_statement(
+    text: str, *, zone: str = "UTC", now: datetime | None = None, queries: bool = False
+) -> Statement:
     """The statement that `text` spells; `zone` is that of times which name none.
 
-    `now` is what `current_timestamp` means in it; without it that is refused.
+    `now` is what `current_timestamp` means in it; without it that is refused. With `queries` the
+    condition and the values of DELETE and UPDATE may have queries in them.
 
     Raises:
         InvalidStatementError: it is no statement that adelta knows, or is not written as it is to
             be; the error says where.
         InvalidExpressionError: an expression in it uses what adelta does not evaluate.
     """
-    reader = Reader(with_in_query(text), zone, now)
+    reader = Reader(with_in_query(text), zone, now, queries=queries)
     read = _reading(reader)
     if read is None:
         known = sorted({" ".join(words) for words, _ in _STATEMENTS} | {"SELECT", "WITH"})

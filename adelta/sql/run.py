@@ -119,7 +119,8 @@ async def sql(
 
     ``SELECT`` is run by DuckDB (``pip install 'adelta[sql]'``) with its functions, over adelta's
     scans: columns and files that it does not need are not read. Each table is read at one version,
-    which ``VERSION AS OF 3`` and ``TIMESTAMP AS OF '2024-06-01'`` choose. What changes rows answers
+    which ``VERSION AS OF 3`` and ``TIMESTAMP AS OF '2024-06-01'`` choose. Conditions and values of
+    ``DELETE`` and ``UPDATE`` that have queries in them are DuckDB's, too. What changes rows answers
     ``num_affected_rows`` and the like, under the names that Delta Spark has for them; what has
     nothing to say answers a table without columns. A statement is one commit, or none.
 
@@ -133,7 +134,7 @@ async def sql(
         As the operation does that the statement stands for (`adelta.delete` for ``DELETE``).
     """
     session = _session(tables, zone, user_metadata, storage_options)
-    statement = await in_thread(parse_statement, text, zone=zone, now=session.now)
+    statement = await in_thread(parse_statement, text, zone=zone, now=session.now, queries=True)
     return await run_statement(statement, session)
 
 
@@ -155,7 +156,7 @@ async def sql_batches(
     Raises: as `sql` does.
     """
     session = _session(tables, zone, user_metadata, storage_options)
-    statement = await in_thread(parse_statement, text, zone=zone, now=session.now)
+    statement = await in_thread(parse_statement, text, zone=zone, now=session.now, queries=True)
     if not isinstance(statement, Query):
         answer = await run_statement(statement, session)
         for batch in answer.to_batches() or [empty_batch(answer.schema)]:

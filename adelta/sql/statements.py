@@ -122,10 +122,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression, and its text as it was written."""
+    """An expression, and its text as it was written; the text alone of one with a query in it."""
 
     node: Node
     text: str
+    has_query: bool = False
 
 
 # ------------------------------------------------------------------------------------ definitions

@@ -33,7 +33,9 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
     Raises:
         InvalidStatementError: the statement changes something.
     """
-    statement = await in_thread(parse_statement, arguments.text, zone=arguments.zone, now=moment())
+    statement = await in_thread(
+        parse_statement, arguments.text, zone=arguments.zone, now=moment(), queries=True
+    )
     if not isinstance(statement, READING):
         raise InvalidStatementError(
             f"{arguments.text.split(maxsplit=1)[0].upper()} changes tables, which a query does "

@@ -6,17 +6,21 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.nodes import Column, children_of, with_children
+from adelta.kernel.expressions.sql import to_sql
 from adelta.sql.grammar.reader import FORMATS
+from adelta.sql.session import plain_path
 from adelta.sql.statements import Assignment, Expression, MergeClause, TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from adelta.kernel.expressions.nodes import Node
-    from adelta.sql.statements import Merge, Path
+    from adelta.kernel.schema.types import StructType
+    from adelta.sql.statements import Merge, Path, Update
 
-__all__ = ["merge_by_aliases", "renamed", "renamed_path"]
+__all__ = ["merge_by_aliases", "renamed", "set_columns"]
 
 
 def merge_by_aliases(statement: Merge, target: str, source: str) -> Merge:
@@ -52,9 +56,25 @@ def renamed(node: Node, table: TableName, to: Path) -> Node:
     return _node(node, {table: to})
 
 
-def renamed_path(path: Path, table: TableName, to: Path) -> Path:
-    """The same of the name of a column."""
-    return _path(path, {table: to})
+def set_columns(statement: Update, schema: StructType) -> Iterator[tuple[str, Expression | None]]:
+    """The columns that UPDATE sets, and to what: None is the default.
+
+    Raises:
+        InvalidOptionError: one is set twice.
+    """
+    alias, seen = statement.alias, set[str]()
+    if alias is None and statement.table.parts:
+        alias = statement.table.parts[-1]
+    for each in statement.assignments:
+        column = each.column
+        if statement.alias is None:
+            column = _path(column, {statement.table: ()})
+        path = plain_path(column, schema, alias)
+        name = to_sql(Column(path)) if len(path) > 1 else path[0]
+        if name.lower() in seen:
+            raise InvalidOptionError(f"column {name!r} is set twice; set it once")
+        seen.add(name.lower())
+        yield name, each.value
 
 
 def _expression(expression: Expression | None, to: Mapping[TableName, Path]) -> Expression | None:

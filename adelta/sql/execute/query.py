@@ -55,7 +55,7 @@ async def query_rows(query: Query, session: Session) -> AsyncIterator[RunningQue
                 table, uri = await _relation(reference, session, stack, opened)
                 tables[known[key]] = table
                 if not isinstance(table, pa.Table) and reference.as_of is None:
-                    versions[uri] = table.version
+                    versions[uri] = min(table.version, versions.get(uri, table.version))
             names.append(known[key])
         text = await in_thread(to_duckdb, query, names)
         running = await stack.enter_async_context(running_query(text, tables, zone=session.zone))

@@ -16,12 +16,12 @@ from adelta.operations.delete import delete
 from adelta.operations.update import update
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest, change_rows
+from adelta.sql.execute.by_query import change_by_query, holds_query
 from adelta.sql.execute.full_names import renamed as by_full_name
-from adelta.sql.execute.full_names import renamed_path
+from adelta.sql.execute.full_names import set_columns
 from adelta.sql.execute.query import query_rows
 from adelta.sql.execute.values import default_of, values_table
 from adelta.sql.records import AFFECTED, INSERTED, NOTHING, table_of
-from adelta.sql.session import plain_path
 from adelta.sql.statements import Values
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ _COMPUTED = ("delta.generationExpression", "delta.identity.start")
 
 async def run_delete(statement: Delete, session: Session) -> pa.Table:
     """Delete rows."""
+    if holds_query(statement):
+        return _affected((await change_by_query(statement, session)).num_target_rows_deleted)
     async with session.opened(statement.table) as table:
         where = None
         if statement.where is not None:
@@ -65,24 +67,19 @@ async def run_delete(statement: Delete, session: Session) -> pa.Table:
 
 async def run_update(statement: Update, session: Session) -> pa.Table:
     """Update rows."""
+    if holds_query(statement):
+        return _affected((await change_by_query(statement, session)).num_target_rows_updated)
     alias = statement.alias or _last(statement)
     async with session.opened(statement.table) as table:
         schema = (await table.snapshot()).delta_schema
 
         def fitted() -> tuple[dict[str, Node], Node | None]:
             values: dict[str, Node] = {}
-            for each in statement.assignments:
-                column = each.column
-                if statement.alias is None:
-                    column = renamed_path(column, statement.table, ())
-                path = plain_path(column, schema, alias)
-                name = to_sql(Column(path)) if len(path) > 1 else path[0]
-                if name.lower() in map(str.lower, values):
-                    raise InvalidOptionError(f"column {name!r} is set twice; set it once")
-                if each.value is None:
+            for name, value in set_columns(statement, schema):
+                if value is None:
                     values[name] = default_of(schema, name, session)
                 else:
-                    node = _by_column(each.value.node, statement)
+                    node = _by_column(value.node, statement)
                     values[name] = session.value(node, schema, alias)
             where = statement.where
             if where is None:

@@ -5,6 +5,7 @@ Tokens and expressions are those of `adelta.kernel.expressions`.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from adelta.errors import InvalidExpressionError, InvalidOptionError, InvalidStatementError
@@ -39,14 +40,22 @@ class Reader:
     """The tokens of a statement, read from left to right; `zone` is that of times without one.
 
     `now` is the time that `current_timestamp` and the like stand for; without it they are refused.
-    Of expressions that are `unread` there is only the text, and a node that says nothing.
+    Of expressions that are `unread` there is only the text, and a node that says nothing. So it is
+    of those with `queries` in them, where these may be.
     """
 
     def __init__(
-        self, text: str, zone: str = "UTC", now: datetime | None = None, *, unread: bool = False
+        self,
+        text: str,
+        zone: str = "UTC",
+        now: datetime | None = None,
+        *,
+        unread: bool = False,
+        queries: bool = False,
     ) -> None:
         self.text = text
         self._unread = unread
+        self._queries = queries
         self._zone = zone
         self._now = now
         try:
@@ -348,6 +357,19 @@ class Reader:
         if end is not None and self._next < end:
             self.fail("expected the end of the expression")
         return Expression(node, self.slice(begin))
+
+    def node_or_query(self) -> Expression:
+        """An expression, in which there may be queries."""
+        begin = self._next
+        if self._queries:
+            self._skip_expression()
+            tokens = self._tokens[begin : self._next]
+            if any(
+                a.operator == "(" and b.upper in ("SELECT", "WITH") for a, b in pairwise(tokens)
+            ):
+                return Expression(TRUE, self.slice(begin), has_query=True)
+            self._next = begin
+        return self.node()
 
     def as_of(self) -> AsOf | None:
         """``[FOR] VERSION AS OF n`` or ``[FOR] TIMESTAMP AS OF time``, if it is next."""

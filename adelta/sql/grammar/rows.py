@@ -20,6 +20,8 @@ from adelta.sql.statements import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from adelta.kernel.expressions.nodes import Node
     from adelta.sql.grammar.reader import Reader
     from adelta.sql.statements import AsOf, Expression, Path, Query, TableName
@@ -188,7 +190,7 @@ def read_update(reader: Reader) -> Update:
     table = reader.table()
     alias = reader.alias("SET")
     reader.expect("SET")
-    return Update(table, _assignments(reader), alias, _where(reader))
+    return Update(table, _assignments(reader, reader.node_or_query), alias, _where(reader))
 
 
 def read_truncate(reader: Reader) -> TruncateTable:
@@ -198,14 +200,14 @@ def read_truncate(reader: Reader) -> TruncateTable:
 
 
 def _where(reader: Reader) -> Expression | None:
-    return reader.node() if reader.accept("WHERE") else None
+    return reader.node_or_query() if reader.accept("WHERE") else None
 
 
-def _assignments(reader: Reader) -> tuple[Assignment, ...]:
+def _assignments(reader: Reader, value: Callable[[], Expression]) -> tuple[Assignment, ...]:
     def one() -> Assignment:
         column = reader.path()
         reader.expect_one("==", "=")
-        return Assignment(column, None if _is_default(reader) else reader.node())
+        return Assignment(column, None if _is_default(reader) else value())
 
     return reader.listed(one, parentheses=False)
 
@@ -258,7 +260,7 @@ def _clause(reader: Reader) -> MergeClause:
         reader.expect("UPDATE", "SET")
         if matched and reader.accept("*"):
             return MergeClause("matched", "update all", condition)
-        assigned = _assignments(reader)
+        assigned = _assignments(reader, reader.node)
         return MergeClause(when, "update", condition, assigned)  # type: ignore[arg-type]  # as above
     reader.expect("INSERT")
     if reader.accept("*"):

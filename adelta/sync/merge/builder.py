@@ -188,7 +188,8 @@ def merge(
     says of its rows. Clocks in them, such as ``current_timestamp()``, tell when this is called.
 
     Raises:
-        InvalidExpressionError: the condition cannot be parsed.
+        InvalidExpressionError: the condition cannot be parsed. Those of very many values are looked
+            into by `Merge.execute`.
         InvalidOptionError: an argument is not as it is said here.
     """
     return Merge._wrap(

@@ -40,7 +40,8 @@ def sql(
 
     ``SELECT`` is run by DuckDB (``pip install 'adelta[sql]'``) with its functions, over adelta's
     scans: columns and files that it does not need are not read. Each table is read at one version,
-    which ``VERSION AS OF 3`` and ``TIMESTAMP AS OF '2024-06-01'`` choose. What changes rows answers
+    which ``VERSION AS OF 3`` and ``TIMESTAMP AS OF '2024-06-01'`` choose. Conditions and values of
+    ``DELETE`` and ``UPDATE`` that have queries in them are DuckDB's, too. What changes rows answers
     ``num_affected_rows`` and the like, under the names that Delta Spark has for them; what has
     nothing to say answers a table without columns. A statement is one commit, or none.
 
