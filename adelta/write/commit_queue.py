@@ -23,11 +23,12 @@ import anyio
 
 from adelta._concurrency import ahead_of_others, to_the_end
 from adelta.errors import AdeltaError, CommitConflictError
+from adelta.write.base_age import BaseAge
 from adelta.write.commit_loop import commit_step, commit_step_over
 from adelta.write.group_commit import can_join, is_groupable
 from adelta.write.recent_commits import RecentCommits
 from adelta.write.submission import settle_rest
-from adelta.write.winners import read_winners
+from adelta.write.winners import list_winners, read_winners
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -208,7 +209,7 @@ class CommitQueue:
         if leader.state is None:
             return
         known = self._recent.after(leader.state)
-        if known is None:
+        if known is None and not leader.age.is_great:
             winners = await read_winners(leader.state, lost=2)
             if winners.damage is not None:
                 raise winners.damage
@@ -217,7 +218,20 @@ class CommitQueue:
                 return
             known = winners.commits
             self._recent.note(leader.state.metadata.id, known)
-        await leader.follow(known)
+        await leader.follow(known or ())
+        if leader.outcome is None and leader.age.is_great:
+            await self._look_again(leader)
+
+    async def _look_again(self, leader: Submission) -> None:
+        """Go behind all commits that the log has, for one whose base was the latest long ago."""
+        assert leader.state is not None
+        age, winners = BaseAge.new(leader.clock), await list_winners(leader.state)
+        if not winners.follow_base:
+            leader.settle_without_base()
+            return
+        self._recent.note(leader.state.metadata.id, winners.commits)
+        await leader.follow(winners.commits)
+        leader.age = age
 
     async def _commit(self, leader: Submission, others: Sequence[Submission]) -> None:
         attempts = leader.attempts

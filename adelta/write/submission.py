@@ -32,6 +32,7 @@ from adelta.log.commit_reader import read_commit
 from adelta.log.created import created_state
 from adelta.log.load import load_state
 from adelta.log.refresh import is_in_log
+from adelta.write.base_age import BaseAge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +75,7 @@ class Submission:
         read: what they rest on.
         state: the version that they are good for: what came before has been judged. None where
             they are to make the table.
+        age: since when `state` may not have been the latest one.
         joins: whether changes that were to make the table are good for one that another writer has
             made meanwhile, if it is the same.
         outcome: what became of them, as soon as that is settled.
@@ -94,6 +96,7 @@ class Submission:
         engine: str,
         clock: Clock,
         timeout: float,
+        age: BaseAge | None = None,
         max_retries: int | None = None,
         group: bool = False,
         joins: bool = False,
@@ -107,6 +110,7 @@ class Submission:
         self.engine = engine
         self.clock = clock
         self.timeout = timeout
+        self.age = age or BaseAge.new(clock)
         self.max_retries = max_retries
         self.group = group
         self.joins = joins

@@ -8,12 +8,11 @@ nobody can say whether a commit happened, `CommitOutcomeUnknownError`, everythin
 
 from __future__ import annotations
 
-import math
 from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from adelta._clock import SYSTEM_CLOCK, monotonic
+from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
 from adelta.commit.choose import conf_for_owner, coordinator_of
 from adelta.errors import (
@@ -33,6 +32,7 @@ from adelta.kernel.transaction.conflict_checker import already_applied, partly_a
 from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.kept_files import check_kept_files
 from adelta.write.attempt import check_changes
+from adelta.write.base_age import BaseAge
 from adelta.write.commit_options import as_options_say
 from adelta.write.commit_queue import CommitQueue
 from adelta.write.discarding import discard_data_files
@@ -113,7 +113,7 @@ class TransactionLife:
         self._failed: str | None = None  # a verb whose work is lacking
         self._base: LogState | None = None
         self._submission: Submission | None = None
-        self._began_at = math.inf
+        self._began = BaseAge(clock, 0, float("inf"))
         self._written: dict[str, None] = {}  # data files of our own, deleted if we give up
         self._version: int | None = None
         isolation_level(request.isolation)
@@ -306,8 +306,8 @@ class TransactionLife:
     @property
     def has_looked(self) -> bool:
         """Whether a look at the log that began since this operation did found the base."""
-        base = self._base
-        return base is not None and not self._request.by_hand and base.newest_since(self._began_at)
+        base, since = self._base, self._began.since_s
+        return base is not None and not self._request.by_hand and base.newest_since(since)
 
     async def refuse_late(self, files: Iterable[AddFile]) -> NoReturn:
         """Delete files that were not ready when the transaction ended: it does not hold them.
@@ -329,18 +329,18 @@ class TransactionLife:
             InvalidUseError: it has begun before.
             TableNotFoundError: there is no table.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
-            InvalidOptionError: the store cannot exclude other writers, or the isolation level is
-                weaker than the table's.
+            InvalidOptionError: the store excludes no other writers, or the isolation is too weak.
         """
         if self._stage is not Stage.NEW:
             raise InvalidUseError(f"this transaction {self._stage.value}")
         self._stage = Stage.BEGINNING
-        self._began_at = monotonic()
+        self._began = BaseAge.new(self._clock)
         try:
             base = None
             if self._creates is None:
                 if self._request.at_version is not None:
                     base = await self._source.state_at(self._request.at_version)
+                    self._began = self._began.made_at(base.timestamp_ms)
                 elif not self._request.from_latest:
                     base = self.queue.newest(await self._source.known_state())
                 base = base or await self._source.latest_state()
@@ -469,6 +469,7 @@ class TransactionLife:
             engine=engine_info(),
             clock=self._clock,
             timeout=self._request.timeout,
+            age=self._began,
             max_retries=commits.max_retries,
             group=self._request.group_commit,
             joins=self._joins,

@@ -29,13 +29,14 @@ from adelta.log.ownership import FollowsOwner
 from adelta.log.refresh import is_in_log
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from adelta.kernel.commit import Commit
+    from adelta.kernel.log_path import LogPath
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["Winners", "read_winners"]
+__all__ = ["Winners", "list_winners", "read_winners"]
 
 _AHEAD = 4  # commits that are read at once, whether they are there or not
 _AT_ONCE = 16
@@ -83,6 +84,35 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
 
     stands, damage = await together(look, read)
     return Winners(commits, stands, damage)
+
+
+async def list_winners(state: LogState) -> Winners:
+    """All commits after `state`, by a listing: for a state that is old.
+
+    What has been cleaned up since is missing from a listing, while its name would look free.
+
+    Raises:
+        InvalidTableError: one of them is damaged.
+        StorageError: the store refused or failed.
+    """
+    store, version = state.store, state.version
+    if isinstance(store, FollowsOwner):
+        await store.keep_to(state.configuration, version)
+    files = await list_log(store, version)
+    later = [f for f in files if f.kind is LogFileKind.COMMIT and f.version > version]
+    last = later[-1].version if later else version
+    is_whole = len(later) == last - version
+    checkpointed = max((f.version for f in files if f.is_checkpoint), default=version)
+    if not is_whole or checkpointed > last or not await _is_based(state, files):
+        return Winners([], follow_base=False)
+    try:
+        return Winners(await read_commits(store, later), follow_base=True)
+    except MissingCommitError:  # cleaned up meanwhile
+        return Winners([], follow_base=False)
+
+
+async def _is_based(state: LogState, files: Sequence[LogPath]) -> bool:
+    return await state.mark.stands_among(files, state.store) or await is_in_log(state)
 
 
 async def _following(state: LogState, lost: int) -> AsyncIterator[Commit]:
