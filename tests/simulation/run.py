@@ -25,6 +25,7 @@ from adelta.errors import (
     StorageError,
 )
 from adelta.kernel.log_path import commit_path
+from adelta.kernel.timestamps import from_ms
 from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, vacuum
 from adelta.operations.ownership import adopt_table, release_table
 from adelta.operations.rearrange import auto_compaction
@@ -36,7 +37,8 @@ from tests.simulation.store import Bucket, Direct
 from tests.simulation.weather import CALM, Weather, WeatherStation
 from tests.simulation.world import World
 from tests.support.created import create_in
-from tests.support.linearizability import History, checked, cold_state, read_digest
+from tests.support.linearizability import History, checked, read_digest
+from tests.support.version_facts import facts_of
 from tests.support.workload import PARTITIONS, SCHEMA, Worker
 
 if TYPE_CHECKING:
@@ -55,7 +57,9 @@ _LOG = f"{FOLDER}_delta_log/0"
 _DAY = 86_400.0
 _IDLE = 40 * _DAY
 _LONGEST = 30.0  # seconds for a commit of each writer, whatever happens
-_READ_COLD = 5  # one version in so many is read by what is left of the log
+_ASLEEP = 2.0  # seconds, by when sleepers have begun
+_AWAKE = 20.0  # seconds, by when they go on, and the log may be cleaned up
+_READ_COLD = 8  # one version in so many is read by what is left of the log
 _ARRIVED = 100.0  # by when all requests have, also those that nobody waits for
 _FOLLOWED = 120  # seconds in which a tailer gets all that was acknowledged, once faults are over
 _FEW_FILES = 4  # of a partition, that are compacted after a commit where the table asks for it
@@ -338,14 +342,9 @@ class _Run:
         for version in sorted({oldest, *range(oldest, last, _READ_COLD), last}):
             table = self.table(self.bucket, Direct())
             try:
-                same = await cold_state(table.store, version) == history.states[version]
-                if version == scanned:
-                    same &= await read_digest(table, version) == history.digests[version]
+                found += await self._read_wrongly(version, history, scans=version == scanned)
             except AdeltaError as error:
                 found.append(f"version {version} cannot be read any more: {error!r:.200}")
-            else:
-                if not same:
-                    found.append(f"version {version} is not any more what it was")
         newest = (await direct.snapshot()).version
         if newest != last:
             found.append(f"what is left is version {newest}, not {last}")
@@ -384,6 +383,19 @@ def _acknowledged(each: Mapping[str, Any]) -> bool:
 async def _all_of(works: Iterable[Coroutine[Any, Any, None]]) -> None:
     await asyncio.gather(*works)
 
+
+    async def _read_wrongly(self, version: int, history: Checked, *, scans: bool) -> list[str]:
+        """What of a version is not what it was, as it is read from what is left."""
+        table = self.table(self.bucket, Direct())
+        other = history.facts[version].differences(await facts_of(table.store, version))
+        found = [f"version {version} is not any more what it was: {other}"] if other else []
+        if scans:
+            if await read_digest(table, version) != history.digests[version]:
+                found.append(f"version {version} has other rows than it had")
+            at = await table.snapshot(timestamp=from_ms(history.times_ms[version]))
+            if at.version != version:
+                found.append(f"at the time of version {version} there was {at.version}, it says")
+        return found
 
 def _is_commit(path: str) -> bool:
     return path.startswith(_LOG) and path.endswith(".json") and path.count(".") == 1

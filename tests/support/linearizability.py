@@ -12,6 +12,7 @@ What is checked of a history of one table:
 * change files tell of the rows that their commit changes, of each once, and of no others;
 * where rows are tracked each has an id of its own, which it keeps when it is changed or moved;
 * what readers read meanwhile is what the version they name ought to be;
+* with in-commit timestamps it is known since when there are any;
 * who began after another had ended, a write or a read, sees it: a later version for a write, no
   earlier one for a read.
 """
@@ -35,8 +36,9 @@ from adelta.kernel.table_features import (
 )
 from adelta.kernel.transaction.read_set import changing
 from adelta.log.load import load_state
-from tests.support.live_rows import FileKey, LiveRows, Row, digest_of
+from tests.support.live_rows import LiveRows, Row, digest_of
 from tests.support.row_ids import RowIds
+from tests.support.version_facts import Facts, FactsSoFar
 from tests.support.workload import (
     FEATURES,
     NOTE,
@@ -54,10 +56,9 @@ if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
-    from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
-__all__ = ["Checked", "History", "checked", "cold_state", "read_digest", "violations"]
+__all__ = ["Checked", "History", "checked", "read_digest", "violations"]
 
 _IDS_IN = "delta.rowTracking.materializedRowIdColumnName"
 _OF_ROWS = ("DELETE", "MERGE", "UPDATE")
@@ -94,15 +95,16 @@ class Checked:
     """What was found to be wrong, and what the log says by itself: for checks that go on.
 
     `digests` are those of each version's rows, `notes` what each commit says of itself, `spans` the
-    files with the first and last version that need them, `states` each version's live files and
-    its note.
+    files with the first and last version that need them, `facts` what each version says beside its
+    rows, and `times_ms` when each was made.
     """
 
     found: list[str] = field(default_factory=list)
     digests: dict[int, str] = field(default_factory=dict)
     notes: dict[int, str | None] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
-    states: dict[int, tuple[frozenset[FileKey], str | None]] = field(default_factory=dict)
+    facts: dict[int, Facts] = field(default_factory=dict)
+    times_ms: list[int] = field(default_factory=list)
 
 
 async def violations(table: Table, history: History) -> list[str]:
@@ -133,7 +135,10 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
     if state.metadata.configuration.get("delta.enableRowTracking") == "true":
         live.ids, live.ids_in = RowIds(), state.metadata.configuration[_IDS_IN]
     made.digests[0] = model.digest()
-    made.states[0] = (frozenset(), None)
+    said = FactsSoFar()
+    data, meta = await table.store.get_with_meta(commit_path(0))
+    said.tell(decode_commit(0, data, meta.last_modified_ms), state)
+    made.facts[0] = said.facts((), state)
     idle = _Idle(history, last)
     idle.see(0, model, state.configuration)
     for version in range(1, last + 1):
@@ -170,7 +175,8 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
         if told is not None and told != _changed(before, model.rows):
             found.append(f"version {version} tells of other changes than those of {operation}")
         note = state.metadata.configuration.get(NOTE)
-        made.states[version] = (frozenset(live.files), note)
+        said.tell(commit, state)
+        made.facts[version] = said.facts(live.files, state)
         if digest_of(live.total, note) != model.digest():
             found.append(f"version {version} is not what {operation} makes of the one before")
         elif version % _SCANNED == 0 or version == last:
@@ -187,8 +193,8 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
         if await newest.application_version(name) != number:
             found.append(f"version {last} does not know the transaction {number} of {name}")
     live.end(last)
-    made.spans = live.spans
-    found += _outcomes(history, logged) + idle.found()
+    made.spans, made.times_ms = live.spans, said.times_ms()
+    found += _outcomes(history, logged) + idle.found() + said.wrong
     for read in history.reads:
         if made.digests.get(read["version"]) != read["read"]:
             found.append(f"somebody read version {read['version']} as it never was")
@@ -291,14 +297,6 @@ async def read_digest(table: Table, version: int) -> str:
     """What stands for the rows of a version, as a scan reads them."""
     snapshot = await table.snapshot(version=version)
     return digest(rows_of(await snapshot.scan().to_arrow()), snapshot.properties.get(NOTE))
-
-
-async def cold_state(store: ObjectStore, version: int) -> tuple[frozenset[FileKey], str | None]:
-    """A version's live files and its note, as they are read from the log that is there."""
-    state = await load_state(store, version=version)
-    files = [(f.path, f.deletion_vector) for f in (await state.files()).rows()]
-    keys = ((path, None if vector is None else vector.unique_id) for path, vector in files)
-    return frozenset(keys), state.metadata.configuration.get(NOTE)
 
 
 def _of_metadata(state: LogState, model: Model, operation: Operation) -> list[str]:
