@@ -43,7 +43,8 @@ class Plan:
     the conditional puts away, so that the checker has something to find. With `vector_files` all
     deletion vectors are in files, as large ones are. Each writer's process has so many `tasks`,
     which share a table, and read it after an operation in `reads` of 100 cases. So many of the
-    `partitions` are used.
+    `partitions` are used. So many `sleepers` begin a transaction before the table is left alone,
+    and go on with it afterwards.
 
     The table has `settings` from the beginning. A page of a listing has at most `page` objects, and
     leaves out some new ones for at most `lag` seconds: then nobody may read what is wrong, but what
@@ -71,6 +72,7 @@ class Plan:
     lag: float = 0.0
     partitions: int = len(PARTITIONS)
     slow: int = 20
+    sleepers: int = 0
 
     @classmethod
     def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:
@@ -104,6 +106,7 @@ class Plan:
             settings=settings,
             page=page,
             lag=lag if drawn.excludes == "store" else 0.0,
+            sleepers=int(random.Random(f"sleeper {seed}").random() < 0.25),
         )
 
     @classmethod
@@ -168,6 +171,8 @@ class Plan:
             yield replace(self, tasks=1)
         if self.tailers:
             yield replace(self, tailers=0)
+        if self.sleepers:
+            yield replace(self, sleepers=0)
         if self.excludes != "store":
             keepers = tuple(each for each in self.keepers if each != "ownership")
             yield replace(self, excludes="store", keepers=keepers)

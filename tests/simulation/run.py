@@ -33,6 +33,7 @@ from adelta.write import deletion_vectors
 from tests.simulation.exclusion import FOLDER, Exclusion
 from tests.simulation.owner import ENDPOINT, OWNER
 from tests.simulation.plan import SETTINGS
+from tests.simulation.sleeper import Sleeper
 from tests.simulation.store import Bucket, Direct
 from tests.simulation.weather import CALM, Weather, WeatherStation
 from tests.simulation.world import World
@@ -108,14 +109,28 @@ class _Run:
         self.followed: list[list[tuple[int, str | None]]] = []
         self.tailers: list[_Tailer] = []
         self.stations: list[WeatherStation] = []
+        self.sleepers: list[tuple[Process, Sleeper, asyncio.Task[None]]] = []
 
     def _keep(self, path: str, data: bytes | None) -> None:
         if data is not None:
+            if self._is_stray(path, data):
+                return
             if not self.plan.overwriting:
                 self._check_put(path, data)
             self.archive.put(path, data)
         elif _is_commit(path) and path == max(filter(_is_commit, self.archive.objects)):
             self.archive.delete(path)  # a commit that was taken back
+
+    def _is_stray(self, path: str, data: bytes) -> bool:
+        """Whether it is a commit in the place of one that has been cleaned up, with the one before.
+
+        Only a sleeper puts one, and has to take it back before it says anything.
+        """
+        was = self.archive.objects
+        if not self.sleepers or not _is_commit(path) or path not in was or was[path].data == data:
+            return False
+        before = FOLDER + commit_path(int(path[-len("0.json") - 19 : -len(".json")]) - 1)
+        return before in was and before not in self.bucket.objects
 
     @property
     def compacted(self) -> int:
@@ -163,13 +178,16 @@ class _Run:
         if plan.lag:
             self.bucket.lag = self._lag
         half = max(1, plan.commits // 2)
+        asleep = [asyncio.ensure_future(self._fall_asleep()) for _ in range(plan.sleepers)]
         await self._used(half)
+        for task in asleep:
+            await task
         await self._left_alone()
         try:
             self.young = (await self.table(self.archive, Direct()).snapshot()).version + 1
         except AdeltaError as error:
             return [*self.unexpected, _unreadable(error)]
-        await self._used(plan.commits - half)
+        await self._used(plan.commits - half, waking=True)
         await asyncio.sleep(_ARRIVED)
         self.world.note("the checker begins")
         wrong = await self._wrong()
@@ -198,31 +216,34 @@ class _Run:
         await asyncio.sleep(_IDLE)
         await self.exclusion.start()
 
-    async def _used(self, commits: int) -> None:
-        """The table is used by everybody until the commits are made."""
+    async def _used(self, commits: int, *, waking: bool = False) -> None:
+        """The table is used by everybody until the commits are made; sleepers are among them."""
         writers = [asyncio.ensure_future(self._writer(commits)) for _ in range(self.plan.writers)]
         killer = asyncio.ensure_future(self._kill())
         keepers = [asyncio.ensure_future(self._keeper(name)) for name in self.plan.keepers]
         self.tailers = [_Tailer() for _ in range(self.plan.tailers)]
         tailers = [asyncio.ensure_future(self._tail(each)) for each in self.tailers]
+        awake = [asyncio.ensure_future(self._wake(*each)) for each in self.sleepers if waking]
         self.exclusion.meet(self.weather)
         if self.plan.crashes and self.exclusion.is_served:
             keepers.append(asyncio.ensure_future(self.exclusion.fail_now_and_then()))
-        done, late = await asyncio.wait(writers, timeout=_LONGEST + _LONGEST * commits)
+        longest = _LONGEST + _LONGEST * commits
+        done, late = await asyncio.wait((*writers, *awake), timeout=longest)
         for task in done:
             task.result()
         if late:
             self.unexpected.append(f"{len(late)} writers do not get on any more")
-        for task in writers:
-            task.cancel()
-        for task in (killer, *keepers):
+        for task in (*writers, *awake, killer, *keepers):
             task.cancel()
         await self._all_is_followed()
         for task in tailers:
             task.cancel()
-        await asyncio.gather(killer, *keepers, *writers, *tailers, return_exceptions=True)
+        ended = (killer, *keepers, *writers, *awake, *tailers)
+        await asyncio.gather(*ended, return_exceptions=True)
+        asleep = [process for process, *_ in self.sleepers if not waking]
         for process in self.world.processes:
-            process.crash()
+            if process not in asleep:
+                process.crash()
         self.exclusion.meet(CALM)
 
     async def _writer(self, commits: int) -> None:
@@ -239,8 +260,22 @@ class _Run:
             await self._until_over(process, works[0] if len(works) == 1 else _all_of(works))
             left = worker.left
 
+    async def _fall_asleep(self) -> None:
+        """Have somebody begin a transaction, who ends it when the table has been left alone."""
+        await asyncio.sleep(self.world.random.uniform(0, _ASLEEP))
+        process, table = self.process("sleeper")
+        number, partitions = self.generation, PARTITIONS[: self.plan.partitions]
+        worker = Worker(table, process.name, number, 1, self._said, self.plan.kinds, reads=1.0)
+        sleeper = Sleeper(table, process.name, number, partitions, worker)
+        self.sleepers.append((process, sleeper, process.start(sleeper.work(self._said))))
+
+    async def _wake(self, process: Process, sleeper: Sleeper, task: asyncio.Task[None]) -> None:
+        await asyncio.sleep(self.world.random.uniform(0, _AWAKE))
+        sleeper.awake.set()
+        await self._until_over(process, task)
+
     async def _until_over(self, process: Process, work: Any) -> None:
-        task = process.start(work)
+        task = work if isinstance(work, asyncio.Task) else process.start(work)
         await asyncio.wait((task, process.crashed), return_when=asyncio.FIRST_COMPLETED)
         if task.done() and not task.cancelled() and task.exception() is not None:
             self.unexpected.append(f"{process.name} fails: {task.exception()!r}")
@@ -340,7 +375,6 @@ class _Run:
         oldest = min(self.young, last)
         scanned = self.world.random.choice((oldest, last))
         for version in sorted({oldest, *range(oldest, last, _READ_COLD), last}):
-            table = self.table(self.bucket, Direct())
             try:
                 found += await self._read_wrongly(version, history, scans=version == scanned)
             except AdeltaError as error:
@@ -348,6 +382,19 @@ class _Run:
         newest = (await direct.snapshot()).version
         if newest != last:
             found.append(f"what is left is version {newest}, not {last}")
+        return found
+
+    async def _read_wrongly(self, version: int, history: Checked, *, scans: bool) -> list[str]:
+        """What of a version is not what it was, as it is read from what is left."""
+        table = self.table(self.bucket, Direct())
+        other = history.facts[version].differences(await facts_of(table.store, version))
+        found = [f"version {version} is not any more what it was: {other}"] if other else []
+        if scans:
+            if await read_digest(table, version) != history.digests[version]:
+                found.append(f"version {version} has other rows than it had")
+            at = await table.snapshot(timestamp=from_ms(history.times_ms[version]))
+            if at.version != version:
+                found.append(f"at the time of version {version} there was {at.version}, it says")
         return found
 
     def _followed_wrongly(self, history: Checked) -> list[str]:
@@ -383,19 +430,6 @@ def _acknowledged(each: Mapping[str, Any]) -> bool:
 async def _all_of(works: Iterable[Coroutine[Any, Any, None]]) -> None:
     await asyncio.gather(*works)
 
-
-    async def _read_wrongly(self, version: int, history: Checked, *, scans: bool) -> list[str]:
-        """What of a version is not what it was, as it is read from what is left."""
-        table = self.table(self.bucket, Direct())
-        other = history.facts[version].differences(await facts_of(table.store, version))
-        found = [f"version {version} is not any more what it was: {other}"] if other else []
-        if scans:
-            if await read_digest(table, version) != history.digests[version]:
-                found.append(f"version {version} has other rows than it had")
-            at = await table.snapshot(timestamp=from_ms(history.times_ms[version]))
-            if at.version != version:
-                found.append(f"at the time of version {version} there was {at.version}, it says")
-        return found
 
 def _is_commit(path: str) -> bool:
     return path.startswith(_LOG) and path.endswith(".json") and path.count(".") == 1

@@ -65,6 +65,8 @@ __all__ = [
     "Worker",
     "digest",
     "perform",
+    "rows_of",
+    "table_of",
 ]
 
 SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64()), ("value", pa.int64())])
@@ -262,7 +264,7 @@ async def perform(table: Table, operation: Operation) -> int | None:
 async def _perform(table: Table, operation: Operation) -> int | None:
     text, partition = operation.text(), f"p = '{operation.p}'"
     some = f"{partition} AND id % 4 = {operation.rest}"
-    rows = _table([(operation.p, i, 0) for i in operation.ids])
+    rows = table_of([(operation.p, i, 0) for i in operation.ids])
     match operation.kind:
         case "append":
             return (await write_table(table, rows, user_metadata=text)).version
@@ -284,7 +286,7 @@ async def _perform_more(table: Table, operation: Operation) -> int | None:
     text = operation.text()
     match operation.kind:
         case "merge":
-            rows = _table([(operation.p, i, 0) for i in operation.ids])
+            rows = table_of([(operation.p, i, 0) for i in operation.ids])
             on = f"target.p = '{operation.p}' AND target.id = source.id"
             merged = (
                 merge(table, rows, on=on, user_metadata=text)
@@ -300,11 +302,11 @@ async def _perform_more(table: Table, operation: Operation) -> int | None:
         case "import":
             number = (await table.snapshot()).version
             numbered = replace(operation, ids=[number, *operation.ids])
-            rows = _table([(operation.p, i, 0) for i in operation.ids])
+            rows = table_of([(operation.p, i, 0) for i in operation.ids])
             txn, text = ("job", number), numbered.text()
             return (await write_table(table, rows, txn=txn, user_metadata=text)).version
         case "together":
-            rows = _table([(operation.p, i, 0) for i in operation.ids])
+            rows = table_of([(operation.p, i, 0) for i in operation.ids])
             told = {"txn": (text, 1), "user_metadata": TOGETHER}
             return (await write_table(table, rows, group_commit=True, **told)).version
         case "column":
@@ -321,7 +323,7 @@ async def _perform_more(table: Table, operation: Operation) -> int | None:
 async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
     new = [(operation.p, i, 0) for i in operation.ids]
     if operation.kind == "append":
-        await tx.append(_table(new))
+        await tx.append(table_of(new))
         return
     if operation.kind == "mark":
         tx.set_transaction(operation.name, operation.ids[0])
@@ -330,12 +332,12 @@ async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
     files = await tx.read(where)
     if operation.kind == "overwrite":
         tx.remove_files(files)
-        await tx.append(_table(new))
+        await tx.append(table_of(new))
         return
     snapshot = await table.snapshot(version=tx.read_version)
     rows = rows_of(await snapshot.scan(where=where).to_arrow())
     if operation.kind == "count":
-        await tx.append(_table([("n", operation.ids[0], len(rows))]))
+        await tx.append(table_of([("n", operation.ids[0], len(rows))]))
         return
     if operation.kind == "delete":
         kept = [row for row in rows if row[1] % 4 != operation.rest]
@@ -346,10 +348,11 @@ async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
     if kept != rows:
         tx.remove_files(files)
         if kept:
-            await tx.append(_table(kept))
+            await tx.append(table_of(kept))
 
 
-def _table(rows: list[Row]) -> pa.Table:
+def table_of(rows: list[Row]) -> pa.Table:
+    """Rows as they are written."""
     columns = zip(*rows, strict=True)
     made = [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)]
     return pa.Table.from_arrays(made, schema=SCHEMA)
