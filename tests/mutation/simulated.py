@@ -21,6 +21,9 @@ _FILES = "adelta/commit/filesystem.py"
 _DYNAMO = "adelta/commit/dynamodb.py"
 _OWNER = "adelta/commit/owner_commit.py"
 _CLEANUP = "adelta/kernel/log_cleanup.py"
+_CHECKPOINT = "adelta/kernel/checkpoint/classic.py"
+_CHECKSUM = "adelta/kernel/checksum/advance.py"
+_COMPACTION = "adelta/kernel/log_compaction.py"
 _VACUUM = "adelta/kernel/vacuum.py"
 _PLAN = "adelta/operations/vacuum_plan.py"
 _LOOP = "adelta/write/commit_loop.py"
@@ -73,6 +76,39 @@ _CHANGES = [
         "adelta/write/submission.py",
         "self.staged, self.read = judged.staged, judged.read",
         "self.staged = judged.staged",
+    ),
+    _Change(
+        "adelta/write/commit_queue.py",
+        "if leader.outcome is None and leader.age.is_great:",
+        "if False:",
+    ),
+    _Change(
+        "adelta/kernel/table_features/in_commit_timestamp.py",
+        "str(attempt.version)",
+        "str(attempt.version - 1)",
+    ),
+    # what stands for commits
+    _Change(_COMPACTION, "range(0, removes.num_rows, _PIECE)", "range(0)"),
+    _Change(_COMPACTION, "        *transactions.values(),\n", ""),
+    _Change(_COMPACTION, "        *domains.values(),\n", ""),
+    _Change(
+        _CHECKPOINT, "pc.greater_equal(pc.fill_null(deleted, 0), oldest)", "pc.less(deleted, 0)"
+    ),
+    _Change(_CHECKPOINT, "        return list(transactions)\n", "        return []\n"),
+    _Change(_CHECKPOINT, "if not domain.removed),", "if domain.removed),"),
+    _Change(_CHECKSUM, "adds), removes, -1)", "adds), removes, 0)"),
+    _Change(
+        _CHECKSUM,
+        "found.update({domain.domain: domain for _, domain in commit.domain_metadata})",
+        "pass",
+    ),
+    _Change(
+        _CHECKSUM, "found.update({txn.app_id: txn for _, txn in commit.set_transactions})", "pass"
+    ),
+    _Change(
+        "adelta/log/version_replay.py",
+        "(await self.segment.domain_metadata(), 0)\n        newer = self._newer[applied:]",
+        "(await self.segment.domain_metadata(), 0)\n        newer = self._newer[applied + 1:]",
     ),
     # clean-up of the log
     _Change(_CLEANUP, "return file.version < min(first, anchor)", "return file.version <= first"),
