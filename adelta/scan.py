@@ -223,7 +223,7 @@ class Scan:
             MissingDataFileError: the log names a file that is not there.
             InvalidTableError: a file is damaged.
         """
-        from adelta.kernel.data_skipping.prune import exact_row_counts
+        from adelta.kernel.data_skipping.exact import exact_row_counts
 
         files = await self._files()
         plan = self.plan

@@ -8,7 +8,7 @@ from adelta._arguments import checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
-from adelta.kernel.data_skipping.prune import exact_row_counts
+from adelta.kernel.data_skipping.exact import exact_row_counts
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.removal import remove_rows

@@ -15,7 +15,7 @@ from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_schemas import ADD_SCHEMA
-from adelta.kernel.data_skipping.prune import exact_row_counts
+from adelta.kernel.data_skipping.exact import exact_row_counts
 from adelta.kernel.file_set import FileSet
 from adelta.log.checkpoint_replay import CheckpointPiece, PieceReplay, pieces_of
 

@@ -27,7 +27,8 @@ from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.file_schemas import ADD_SCHEMA
 from adelta.kernel.actions.json import decode_commits
 from adelta.kernel.checksum.json import decode, encode
-from adelta.kernel.data_skipping.prune import exact_row_counts, prune_files
+from adelta.kernel.data_skipping.exact import exact_row_counts
+from adelta.kernel.data_skipping.prune import prune_files
 from adelta.kernel.deletion_vector import z85
 from adelta.kernel.deletion_vector.descriptor import vector_path
 from adelta.kernel.expressions.nodes import columns_of

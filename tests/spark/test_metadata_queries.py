@@ -1,8 +1,9 @@
-"""Counts of all rows are answered from the log, and only those."""
+"""Counts and extremes of all rows are answered from the log, and only those."""
 
 from __future__ import annotations
 
 import json
+from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,6 +71,10 @@ def test_all_rows_are_counted_without_a_file(spark, table):
         ("SELECT count(*) FROM (SELECT DISTINCT part FROM {t})", 2),
         ("SELECT count(*) FROM {t} AS a JOIN {t} AS b USING (part)", 50),
         ("SELECT count(*) + count(id) FROM {t}", 20),
+        ("SELECT max(id) FROM {t}", 18),  # 19 is behind a deletion vector
+        ("SELECT max(part) FROM {t} WHERE id < 10", 0),
+        ("SELECT max(-part) FROM {t}", 0),
+        ("SELECT sum(part) FROM {t}", 5),
     ],
 )
 def test_rows_are_read_where_they_alone_can_tell(spark, table, query, count):
@@ -100,3 +105,64 @@ def test_users_may_have_rows_read_all_the_same(spark, table):
         assert count.collect() == [(10,)]
     finally:
         spark.conf.unset(ENABLED)
+
+
+DAYS = [date(1969, 12, 31), None, date(2026, 1, 2), date(9999, 12, 31)]
+
+
+@pytest.fixture(params=["none", "name", "id"])
+def values(request, tmp_path) -> str:
+    """Rows of several types, in columns that are mapped by name, by id or not."""
+    path = str(tmp_path / "values")
+    mapping = {"delta.columnMapping.mode": request.param}
+    rows = pa.table(
+        {
+            "part": ["b", "\u00e9", "b", None],
+            "at": pa.array([date(2020, 1, 1), None, None, date(2021, 1, 1)]),
+            "long": pa.array([2**63 - 1, -(2**63), None, 7]),
+            "byte": pa.array([-128, 127, 0, 1], pa.int8()),
+            "day": DAYS,
+            "none": pa.array([None] * 4, pa.int32()),
+            "real": [1.5, float("nan"), -0.0, 2.0],
+            "text": ["x" * 40, "y", None, "z"],
+            "time": pa.array([datetime(2026, 1, 1, 1, 1, 1, 1)] * 4, pa.timestamp("us", "UTC")),
+        }
+    )
+    adelta.sync.write_table(path, rows, partition_by=["part", "at"], properties=mapping)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("column", "least", "greatest"),
+    [
+        ("part", "b", "\u00e9"),
+        ("at", date(2020, 1, 1), date(2021, 1, 1)),
+        ("long", -(2**63), 2**63 - 1),
+        ("byte", -128, 127),
+        ("day", date(1969, 12, 31), date(9999, 12, 31)),
+        ("none", None, None),
+    ],
+)
+def test_extremes_are_told_without_a_file(spark, values, column, least, greatest):
+    query = f"SELECT min({column}) AS a, max({column}) AS b, count(*) AS n FROM {{t}}"
+    found = spark.sql(query, t=load(spark, values))
+    assert is_answered(found)
+    for path in Path(values).rglob("*.parquet"):
+        path.unlink()
+    assert found.collect() == [(least, greatest, 4)]
+    again = load(spark, values).agg(f.max(column).alias("m"), f.lit(1))
+    assert again.collect() == [(greatest, 1)]
+
+
+@pytest.mark.parametrize("column", ["real", "text", "time", "part || 'x'", "long % 5"])
+def test_what_the_log_may_not_tell_exactly_is_read(spark, values, column):
+    found = spark.sql(f"SELECT max({column}) FROM {{t}}", t=load(spark, values))
+    assert not is_answered(found)
+    assert len(found.collect()) == 1
+
+
+def test_extremes_of_no_rows_are_null(spark, tmp_path):
+    adelta.sync.create_table(str(tmp_path), pa.schema([("id", pa.int64())]))
+    found = load(spark, str(tmp_path)).agg(f.min("id"), f.count("*"))
+    assert is_answered(found)
+    assert found.collect() == [(None, 0)]

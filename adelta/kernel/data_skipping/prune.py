@@ -22,15 +22,14 @@ from adelta.errors import InvalidExpressionError
 from adelta.kernel.data_skipping.bounds import widen
 from adelta.kernel.data_skipping.excluding_texts import Limit, limits_of, may_match_by_text
 from adelta.kernel.data_skipping.rewrite import rewrite
-from adelta.kernel.data_skipping.statistic import NUM_RECORDS, PARTITION_VALUES, Statistic
+from adelta.kernel.data_skipping.statistic import PARTITION_VALUES, Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
 from adelta.kernel.data_skipping.stats_schema import nest, partition_fields_of, statistics_of
-from adelta.kernel.expressions.compute import can_fail, evaluate
+from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.partition import parse_partition_values
-from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import physical_name
 
@@ -39,15 +38,15 @@ if TYPE_CHECKING:
 
     from adelta.kernel.data_skipping.known_statistics import KnownStatistics
     from adelta.kernel.data_skipping.statistic import Columns
+    from adelta.kernel.schema import types as t
 
-__all__ = ["Skipping", "exact_row_counts", "prune_files"]
+__all__ = ["Skipping", "prune_files"]
 
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
 _STATS_PARSED = "stats_parsed"
-_NUM_RECORDS = Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)
 
 
 class _Plan(Protocol):
@@ -314,28 +313,3 @@ def prune_files(files: pa.Table, where: Node, plan: _Plan) -> pa.Table:
         InvalidTableError: a partition value is not of its column's type.
     """
     return Skipping.for_plan(where, plan).candidates(files)
-
-
-def exact_row_counts(
-    files: pa.Table, where: Node | None, partition_columns: Collection[str]
-) -> tuple[int, pa.Int64Array] | None:
-    """How many rows `files`, already pruned by `where`, have: the known sum, and who is not in it.
-
-    The second part are the indices of files whose statistics do not say. None where the predicate
-    asks for more than partition values, so that only the rows themselves can tell.
-    """
-    if where is not None:
-        folded = {name.lower() for name in partition_columns}
-        paths = columns_of(where)
-        if can_fail(where) or not all(len(p) == 1 and p[0].lower() in folded for p in paths):
-            return None
-    records = parse_stats(files.column("stats"), [_NUM_RECORDS])[_NUM_RECORDS.path]
-    vectors = files.column("deletion_vector").combine_chunks()
-    removed = pc.fill_null(pc.struct_field(vectors, "cardinality"), scalar_of(0, pa.int64()))
-    if isinstance(removed, pa.ChunkedArray):
-        removed = removed.combine_chunks()
-    counts = pc.subtract(records, removed)
-    # A file cannot have fewer rows than none: its statistics are wrong.
-    counts = pc.if_else(pc.greater_equal(counts, 0), counts, null_of(pa.int64()))
-    unknown = pc.indices_nonzero(counts.is_null()).cast(pa.int64())
-    return int(pc.sum(counts).as_py() or 0), cast("pa.Int64Array", unknown)

@@ -70,11 +70,13 @@ public final class TableFileIndex implements FileIndex {
     private final boolean rowIds;
     private final Function planner;
     private final Map plans = new LinkedHashMap();
+    private final Map extremes = new LinkedHashMap();  // by columns' names
 
     /**
      * `planner` makes of filters, as JSON, what `read` understands: with `vectors` each file has a
      * deletion vector beside it, or an empty text, and with `rowIds` the id of its first row and a
-     * version. For "bytes" and "rows" it says how many there are of all files, as eight bytes. Equal
+     * version. For "bytes" and "rows" it says how many there are of all files, as eight bytes, and
+     * for "extremes " and a column's name the least value and the greatest one, or nothing. Equal
      * tables have equal files.
      */
     public TableFileIndex(
@@ -295,8 +297,23 @@ public final class TableFileIndex implements FileIndex {
         return rows;
     }
 
-    /** Let counts of all rows of tables be answered without reading them, in a session. */
-    public static void countByMetadata(
+    /** A column's least value and its greatest one; null where the log does not say. */
+    synchronized Object[] extremes(String column, DataType type) {
+        if (!extremes.containsKey(column)) {
+            byte[] said = asked("extremes " + column);
+            DataInputStream in = new DataInputStream(new ByteArrayInputStream(said));
+            try {
+                extremes.put(column, said.length == 0
+                    ? null : new Object[] {value(in, type), value(in, type)});
+            } catch (java.io.IOException error) {
+                throw new IllegalStateException("what Python says cannot be read", error);
+            }
+        }
+        return (Object[]) extremes.get(column);
+    }
+
+    /** Let what the log tells of all rows of tables be answered by it, in a session. */
+    public static void answerByMetadata(
             org.apache.spark.sql.classic.SparkSession session, String deleted) {
         MetadataOnlyQuery.give(session, deleted);
     }

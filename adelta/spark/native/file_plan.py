@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.schema.types import StructField
 
-__all__ = ["FILE_COLUMNS", "ROW_ID_COLUMNS", "encode_files"]
+__all__ = ["FILE_COLUMNS", "ROW_ID_COLUMNS", "encode_files", "encode_values"]
 
 FILE_COLUMNS = ("path", "partition_values", "size", "modification_time", "deletion_vector")
 """What `encode_files` needs of a snapshot's files."""
@@ -123,10 +123,15 @@ def _values(files: pa.Table, name: str, field: StructField) -> list[bytes]:
     if isinstance(distinct, pa.ChunkedArray):
         distinct = distinct.combine_chunks()
     parsed = parse_partition_values(distinct.dictionary, field.type, column=field.name)
-    encode = _encoder(field.type)
-    numbers = parsed.cast(_CARRIERS[field.type]) if field.type in _CARRIERS else parsed
-    encoded = [_NULL if one is None else _VALUE + encode(one) for one in numbers.to_pylist()]
+    encoded = encode_values(parsed, field.type)
     return [_NULL if at is None else encoded[at] for at in distinct.indices.to_pylist()]
+
+
+def encode_values(values: pa.Array[Any], data_type: t.DataType) -> list[bytes]:
+    """Each of some values of a type, for the JVM."""
+    encode = _encoder(data_type)
+    numbers = values.cast(_CARRIERS[data_type]) if data_type in _CARRIERS else values
+    return [_NULL if one is None else _VALUE + encode(one) for one in numbers.to_pylist()]
 
 
 _CARRIERS: dict[t.DataType, Any] = {

@@ -348,7 +348,8 @@ def file_index(
     `plan` is given filters as JSON, in threads of py4j's, and answers as `encode_files` does, which
     with `vectors` tells of deletion vectors, and with `row_ids` of ids of rows. It is asked for the
     ``bytes`` of all files where `size` is None, and for the ``rows`` of all by queries that count
-    them, and answers with eight bytes.
+    them, and answers with eight bytes; and for ``extremes`` and the name of a column, by those that
+    want its least or greatest value.
     """
     gateway: Any = spark.sparkContext._gateway
     java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
@@ -356,7 +357,7 @@ def file_index(
     bytes_of_all, planner = str(-1 if size is None else size), _function(gateway, _Planner(plan))
     arguments = (name, root, schema, bytes_of_all, vectors, row_ids, planner)
     index = _new(gateway, _INDEX, arguments)
-    index.countByMetadata(spark._jsparkSession, DELETED)
+    index.answerByMetadata(spark._jsparkSession, DELETED)
     return index
 
 

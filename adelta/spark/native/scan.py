@@ -16,7 +16,11 @@ from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.actions.file_actions import decode_path
-from adelta.kernel.data_skipping.prune import exact_row_counts
+from adelta.kernel.data_skipping.exact import (
+    EXTREMES_COLUMNS,
+    exact_extremes,
+    exact_row_counts,
+)
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name, physical_schema
 from adelta.kernel.schema.widening import check_type_changes
@@ -25,7 +29,7 @@ from adelta.log.checksum_writer import known_checksum
 from adelta.spark.filters import from_json
 from adelta.spark.identifiers import quoted
 from adelta.spark.native import jvm
-from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files
+from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files, encode_values
 from adelta.spark.native.hadoop_root import NotNativeError, hadoop_root, shown_address
 from adelta.spark.native.java_classes import NotCompiledError
 from adelta.spark.native.missing_files import note_root
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
     from adelta.spark.options import ReadOptions
 
 __all__ = ["OpenVersion", "native_frame"]
+
+_EXTREMES = "extremes "  # before the name of a column
 
 _log = logging.getLogger("adelta.spark")
 _FIELD_ID = "parquet.field.id"
@@ -126,6 +132,7 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
     keys = _by_name([read_as[field.name] for _, field in partitions])
     stored = [field for field in physical if field.name not in keys.fieldNames()]
     columns = to_spark_schema(t.StructType(tuple(stored))) if mode == "id" else _by_name(stored)
+    by_name = {read_as[field.name].name: field for field in logical}
     large = _on_executors(spark, options, version)
     size, has_vectors = call(_totals, version, large)
     if has_vectors:
@@ -145,6 +152,9 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
             return call(_size, version, asked)
         if filters == "rows":
             return _number(call(_row_count, version, asked))
+        if filters.startswith(_EXTREMES):
+            field = by_name.get(filters.removeprefix(_EXTREMES))
+            return b"" if asked or field is None else call(_extremes, version, field)
         return call(_planned, replace(plans, large=asked), filters)
 
     index = jvm.file_index(
@@ -331,6 +341,19 @@ async def _row_count(version: OpenVersion, large: FilesOnExecutors | None) -> in
     if found is None or len(found[1]):
         return None
     return found[0]
+
+
+async def _extremes(version: OpenVersion, field: t.StructField) -> bytes:
+    """The least and the greatest value of a column, as `TableFileIndex.java` reads them."""
+    snapshot = version.snapshot
+    try:
+        files = await snapshot.files(columns=EXTREMES_COLUMNS)
+    finally:
+        await give_back_connections(version._table)
+    mode = snapshot._configuration.column_mapping_mode
+    is_partition = field.name in snapshot.partition_columns
+    found = await in_thread(exact_extremes, files, field, mode, is_partition=is_partition)
+    return b"" if found is None else b"".join(encode_values(found, field.type))
 
 
 def _number(value: int | None) -> bytes:

@@ -11,23 +11,10 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidExpressionError, InvalidTableError
-from adelta.kernel.actions.file_schemas import ADD_SCHEMA
-from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, prune_files
+from adelta.kernel.data_skipping.prune import Skipping, prune_files
 from adelta.kernel.expressions.parse import parse_expression
-from adelta.kernel.expressions.resolve import bind
 from adelta.kernel.schema import types as t
-
-SCHEMA = t.StructType(
-    (
-        t.StructField("id", t.LONG),
-        t.StructField("x", t.DOUBLE),
-        t.StructField("s", t.STRING),
-        t.StructField("d", t.DATE),
-        t.StructField("at", t.TIMESTAMP),
-        t.StructField("n", t.DecimalType(20, 0)),
-        t.StructField("p", t.INTEGER),
-    )
-)
+from tests.kernel.data_skipping.logged_files import SCHEMA, files, stats
 
 
 @dataclass(frozen=True)
@@ -35,35 +22,6 @@ class Plan:
     schema: t.StructType = SCHEMA
     partition_columns: tuple[str, ...] = ("p",)
     mapping_mode: str = "none"
-
-
-def stats(low: object, high: object, *, column: str = "id", nulls: int = 0, rows: int = 10) -> str:
-    body = {
-        "numRecords": rows,
-        "minValues": {column: low},
-        "maxValues": {column: high},
-        "nullCount": {column: nulls},
-    }
-    return json.dumps(body, ensure_ascii=False)
-
-
-def files(
-    *rows: str | None, partitions: list[str | None] | None = None, deleted: int = 0
-) -> pa.Table:
-    vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": deleted}
-    adds = [
-        {
-            "path": str(i),
-            "partition_values": [("p", partitions[i] if partitions else "1")],
-            "size": 1,
-            "modification_time": 0,
-            "data_change": True,
-            "stats": text,
-            "deletion_vector": vector if deleted else None,
-        }
-        for i, text in enumerate(rows)
-    ]
-    return pa.Table.from_pylist(adds, schema=ADD_SCHEMA)
 
 
 def kept(table: pa.Table, where: str, plan: Plan | None = None) -> str:
@@ -293,29 +251,6 @@ def test_a_predicate_names_the_statistics_that_it_needs():
 
 
 # ------------------------------------------------------------------------------------------ counts
-
-
-def count(table: pa.Table, where: str | None = None) -> object:
-    node = None if where is None else bind(parse_expression(where), SCHEMA)
-    found = exact_row_counts(table, node, ["p"])
-    return None if found is None else (found[0], found[1].to_pylist())
-
-
-def test_rows_are_counted_from_statistics_less_those_deleted():
-    assert count(files(stats(0, 1), stats(0, 1, rows=5))) == (15, [])
-    assert count(files(stats(0, 1), stats(0, 1, rows=5), deleted=2)) == (11, [])
-    assert count(files(stats(0, 1)), "p = 1 AND p IS NOT NULL") == (10, [])
-    assert count(files()) == (0, [])
-
-
-def test_files_whose_statistics_do_not_say_are_counted_elsewhere():
-    assert count(files(stats(0, 1), None, "{", '{"numRecords":-1}')) == (10, [1, 2, 3])
-    assert count(files(stats(0, 1, rows=1), deleted=2)) == (0, [0])
-
-
-def test_rows_cannot_be_counted_for_a_predicate_over_rows():
-    assert count(files(stats(0, 1)), "id = 1") is None
-    assert count(files(stats(0, 1)), "6 / p = 1") is None
 
 
 def test_bounds_in_the_digits_of_floats_cover_the_doubles_that_these_have_become():

@@ -1,0 +1,137 @@
+"""What the log tells exactly of the rows of files: how many there are, and their extremes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import pyarrow as pa
+
+from adelta import _compute as pc
+from adelta._arrow_values import null_of, scalar_of
+from adelta.kernel.data_skipping.bounds import widen
+from adelta.kernel.data_skipping.statistic import (
+    MAX_VALUES,
+    MIN_VALUES,
+    NULL_COUNT,
+    NUM_RECORDS,
+    Statistic,
+)
+from adelta.kernel.data_skipping.stats_parse import parse_stats
+from adelta.kernel.expressions.compute import can_fail
+from adelta.kernel.expressions.nodes import columns_of
+from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.names import physical_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from adelta.kernel.expressions.nodes import Node
+
+__all__ = ["EXTREMES_COLUMNS", "exact_extremes", "exact_row_counts"]
+
+arrow: Any = pa  # of types that are known at run time only
+
+Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
+
+EXTREMES_COLUMNS = ("stats", "deletion_vector", "partition_values")
+"""What `exact_extremes` needs of a snapshot's files."""
+
+_NUM_RECORDS = Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)
+_TIGHT_BOUNDS = Statistic(("tightBounds",), ("tightBounds",), t.BOOLEAN)
+_EXACT = (t.BYTE, t.SHORT, t.INTEGER, t.LONG, t.DATE)
+"""Types of which statistics have the values themselves."""
+_UNORDERED = (t.FLOAT, t.DOUBLE, t.BINARY)
+
+
+def exact_row_counts(
+    files: pa.Table, where: Node | None, partition_columns: Collection[str]
+) -> tuple[int, pa.Int64Array] | None:
+    """How many rows `files`, already pruned by `where`, have: the known sum, and who is not in it.
+
+    The second part are the indices of files whose statistics do not say. None where the predicate
+    asks for more than partition values, so that only the rows themselves can tell.
+    """
+    if where is not None:
+        folded = {name.lower() for name in partition_columns}
+        paths = columns_of(where)
+        if can_fail(where) or not all(len(p) == 1 and p[0].lower() in folded for p in paths):
+            return None
+    counts = _row_counts(files)
+    unknown = pc.indices_nonzero(counts.is_null()).cast(pa.int64())
+    return int(pc.sum(counts).as_py() or 0), cast("pa.Int64Array", unknown)
+
+
+def exact_extremes(
+    files: pa.Table, field: t.StructField, mapping_mode: str, *, is_partition: bool
+) -> pa.Array[Any] | None:
+    """The least and the greatest value of a column of `files`; None where rows alone tell.
+
+    Both are NULL where there is no value. `files` has the columns `EXTREMES_COLUMNS`. Told are the
+    values of partitions, unless they are floating-point numbers, and whole numbers and dates of
+    files without a deletion vector: other bounds may lie outside of what the rows have.
+
+    Example: of files with the ids 1 to 3 and 2 to 5 it is 1 and 5.
+    """
+    counts = _row_counts(files)
+    if counts.null_count:
+        return None
+    files = files.filter(pc.greater(counts, 0))
+    name = physical_name(field, mapping_mode)
+    if is_partition:
+        return _of_partitions(files, name, field)
+    if files.column("deletion_vector").null_count < files.num_rows:
+        return None
+    return _of_statistics(files, name, field.type)
+
+
+def _of_partitions(files: pa.Table, name: str, field: t.StructField) -> pa.Array[Any] | None:
+    if field.type in _UNORDERED:
+        return None
+    key = scalar_of(name, pa.string())
+    texts = pc.unique(pc.map_lookup(files.column("partition_values"), key, "first"))
+    values = parse_partition_values(texts, field.type, column=field.name)
+    return _ends(values, values)
+
+
+def _of_statistics(files: pa.Table, name: str, data_type: t.DataType) -> pa.Array[Any] | None:
+    if data_type not in _EXACT:
+        return None
+    low, high = (
+        Statistic((bound, name), (bound, name), data_type) for bound in (MIN_VALUES, MAX_VALUES)
+    )
+    nulls = Statistic((NULL_COUNT, name), (NULL_COUNT, name), t.LONG)
+    found = parse_stats(files.column("stats"), [low, high, nulls, _NUM_RECORDS, _TIGHT_BOUNDS])
+    least, greatest = found[low.path], found[high.path]
+    absent, rows = found[nulls.path], found[_NUM_RECORDS.path]
+    is_empty = pc.fill_null(pc.equal(absent, rows), False)
+    are_values = [
+        pc.less(absent, rows),
+        pc.less_equal(least, greatest),
+        pc.equal(least, widen(least, low)),  # no date of a calendar that nobody knows
+    ]
+    is_told = pc.fill_null(found[_TIGHT_BOUNDS.path], True)
+    for each in are_values:
+        is_told = pc.and_(is_told, pc.fill_null(each, False))
+    if not pc.all(pc.or_(is_empty, is_told), min_count=0).as_py():
+        return None
+    has_values = pc.invert(is_empty)
+    return _ends(least.filter(has_values), greatest.filter(has_values))
+
+
+def _ends(least: Values, greatest: Values) -> pa.Array[Any]:
+    ends: pa.Array[Any] = arrow.array([pc.min(least), pc.max(greatest)], least.type)
+    return ends
+
+
+def _row_counts(files: pa.Table) -> pa.Array[Any]:
+    """How many rows each of the files has that are not deleted; NULL where nothing says."""
+    records = parse_stats(files.column("stats"), [_NUM_RECORDS])[_NUM_RECORDS.path]
+    vectors = files.column("deletion_vector").combine_chunks()
+    removed = pc.fill_null(pc.struct_field(vectors, "cardinality"), scalar_of(0, pa.int64()))
+    if isinstance(removed, pa.ChunkedArray):
+        removed = removed.combine_chunks()
+    counts = pc.subtract(records, removed)
+    # A file cannot have fewer rows than none: its statistics are wrong.
+    known: pa.Array[Any] = pc.if_else(pc.greater_equal(counts, 0), counts, null_of(pa.int64()))
+    return known
