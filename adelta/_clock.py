@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SYSTEM_CLOCK",
     "Clock",
+    "Since",
     "SystemClock",
     "TimeSource",
     "moment",
@@ -78,6 +79,28 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """A moment: `ms` by `clock`, which may be set, and `seconds` by the one that never goes back.
+
+    That one may stand still while a machine sleeps.
+    """
+
+    clock: Clock
+    ms: int
+    seconds: float
+
+    @classmethod
+    def now(cls, clock: Clock) -> Since:
+        """This moment."""
+        return cls(clock, clock.now_ms(), monotonic())
+
+    @property
+    def passed_ms(self) -> float:
+        """Milliseconds since then, by the clock that says more."""
+        return max(self.clock.now_ms() - self.ms, 1000 * (monotonic() - self.seconds))
 
 
 def moment(clock: Clock = SYSTEM_CLOCK) -> datetime:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta._clock import SYSTEM_CLOCK, Clock, monotonic
+from adelta._clock import SYSTEM_CLOCK, Clock, Since, monotonic
 from adelta._shared_work import SharedWork
 from adelta.errors import InvalidUseError, TableNotFoundError
 from adelta.log.load import load_state
@@ -41,7 +41,7 @@ class LatestState:
         self.store = store
         self._clock = clock
         self._used = used
-        self._seen_ms: int | None = None
+        self._seen: Since | None = None
         self._doubted_at = -math.inf
         self._state: LogState | None = None
         self._gone: frozenset[str] = frozenset()  # ids of tables that were here before
@@ -84,8 +84,7 @@ class LatestState:
             self._settle(before, fresh, asked_at)
 
     def _is_recent(self) -> bool:
-        seen = self._seen_ms
-        return seen is not None and self._clock.now_ms() - seen <= _FRESH_MS
+        return self._seen is not None and self._seen.passed_ms <= _FRESH_MS
 
     async def latest_state(self) -> LogState:
         """The latest state, by a look at the log that begins after this was called.
@@ -101,7 +100,7 @@ class LatestState:
 
     def forget(self) -> None:
         """Keep the state no longer: the next who asks for it has it loaded anew."""
-        self._state = self._seen_ms = None
+        self._state = self._seen = None
 
     async def aclose(self) -> None:
         """End the looks that are under way."""
@@ -139,7 +138,7 @@ class LatestState:
         else:
             self.replace_state(state)
         if asked_at < self._doubted_at:
-            self._seen_ms = None
+            self._seen = None
 
     async def state_at(self, version: int) -> LogState:
         """The state of `version`.
@@ -170,7 +169,7 @@ class LatestState:
 
     def doubt_state(self) -> None:
         """Have the log looked at before what is known of it is given out again."""
-        self._seen_ms = None
+        self._seen = None
         self._doubted_at = monotonic()  # a look that has begun does not settle that
 
     def replace_state(self, state: LogState) -> None:
@@ -182,6 +181,6 @@ class LatestState:
 
     def _take(self, state: LogState) -> None:
         self._state = state
-        self._seen_ms = self._clock.now_ms()
+        self._seen = Since.now(self._clock)
         if self._used is not None:
             self._used(self)

@@ -7,9 +7,10 @@ of the next one looks free then, also while a clean-up has not come yet to delet
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adelta._clock import monotonic
+from adelta._clock import Since
 from adelta._dataclasses import dataclass
 from adelta.kernel.log_cleanup import LEAST_AGE_MS
 
@@ -23,26 +24,20 @@ _MOST_MS = LEAST_AGE_MS // 2  # by then it may have been known for some minutes,
 
 @dataclass(frozen=True, slots=True)
 class BaseAge:
-    """Since `since_ms` by `clock`, which is `since_s` by the one that never goes back."""
+    """That of a version which was the latest then."""
 
-    clock: Clock
-    since_ms: int
-    since_s: float
+    then: Since
 
     @classmethod
     def new(cls, clock: Clock) -> BaseAge:
         """That of a version which is the latest now."""
-        return cls(clock, clock.now_ms(), monotonic())
+        return cls(Since.now(clock))
 
     def made_at(self, made_ms: int) -> BaseAge:
         """That of a version which may have been the latest only when it was made."""
-        return BaseAge(self.clock, min(self.since_ms, made_ms), self.since_s)
+        return BaseAge(replace(self.then, ms=min(self.then.ms, made_ms)))
 
     @property
     def is_great(self) -> bool:
-        """Whether commits that came since then may have been cleaned up: one of the clocks says so.
-
-        The clock that never goes back may stand still while a machine sleeps.
-        """
-        passed = self.clock.now_ms() - self.since_ms, 1000 * (monotonic() - self.since_s)
-        return max(passed) > _MOST_MS
+        """Whether commits that came since then may have been cleaned up."""
+        return self.then.passed_ms > _MOST_MS

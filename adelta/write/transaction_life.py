@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from adelta._clock import SYSTEM_CLOCK
+from adelta._clock import SYSTEM_CLOCK, Since
 from adelta._concurrency import in_thread
 from adelta.commit.choose import conf_for_owner, coordinator_of
 from adelta.errors import (
@@ -113,7 +113,7 @@ class TransactionLife:
         self._failed: str | None = None  # a verb whose work is lacking
         self._base: LogState | None = None
         self._submission: Submission | None = None
-        self._began = BaseAge(clock, 0, float("inf"))
+        self._began = BaseAge(Since(clock, 0, float("inf")))
         self._written: dict[str, None] = {}  # data files of our own, deleted if we give up
         self._version: int | None = None
         isolation_level(request.isolation)
@@ -306,7 +306,7 @@ class TransactionLife:
     @property
     def has_looked(self) -> bool:
         """Whether a look at the log that began since this operation did found the base."""
-        base, since = self._base, self._began.since_s
+        base, since = self._base, self._began.then.seconds
         return base is not None and not self._request.by_hand and base.newest_since(since)
 
     async def refuse_late(self, files: Iterable[AddFile]) -> NoReturn:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
+from adelta._clock import told_by
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.commit_reader import read_commit
 from adelta.log.latest import LatestState
 from adelta.log.load import load_state
 from adelta.storage.memory import MemoryStore
 from tests.support.builders import TableBuilder
+from tests.support.clock import Later
 from tests.support.stores import CountingStore
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -50,6 +53,18 @@ async def test_without_a_checkpoint_it_does_not_try_again_at_once() -> None:
     store.clear()
     assert await latest.known_state() is state
     assert store.count == 0
+
+
+@pytest.mark.parametrize("clocks", [Later(700.0, 0.0), Later(0.0, 700.0), Later(-86_400.0, 700.0)])
+async def test_a_state_is_not_recent_any_more_by_whichever_clock_says_so(clocks: Later) -> None:
+    store = CountingStore(MemoryStore())
+    builder = await TableBuilder.create(SCHEMA, store=store)
+    latest = LatestState(store)
+    await latest.latest_state()
+    await builder.commit(builder.add("a.parquet", rows=1))
+    assert (await latest.known_state()).version == 0
+    with told_by(clocks):
+        assert (await latest.known_state()).version == 1
 
 
 async def test_the_list_of_files_stays_in_few_pieces_however_often_it_is_carried_on() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +16,7 @@ from adelta.log.load import load_state
 from adelta.operations import write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
+from tests.support.clock import Later
 from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
@@ -25,20 +24,6 @@ if TYPE_CHECKING:
 
 HOUR = 3600.0
 START = 1  # the version that transactions begin with
-
-
-@dataclass
-class Later:
-    """Clocks that are ahead of the machine's by seconds: the one that may be set, and the other."""
-
-    set_ahead: float
-    ahead: float
-
-    def time_ns(self) -> int:
-        return time.time_ns() + round(self.set_ahead * 1e9)
-
-    def monotonic(self) -> float:
-        return time.monotonic() + self.ahead
 
 
 def rows(*ids: int) -> pa.Table:
