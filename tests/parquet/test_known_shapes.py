@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adelta.parquet.footer.footer_shape import FooterShape
+
+LEARNS = "adelta.parquet.footer.footer_shape"
 
 Chunks = dict[tuple[int, int], ChunkLayout]
 
@@ -89,6 +94,22 @@ def test_arrow_judges_the_first_small_files_of_a_schema_alone(
     monkeypatch.setattr(known_shapes, "_learnt", lambda *args: judged.append(args))
     assert [told(footer_of(data), len(data)) for data in others] == [None] * 90
     assert len(judged) == 7
+
+
+def test_arrow_judges_all_where_no_descriptor_is_left_to_load_what_learns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Full:
+        """Finds modules in a process that can open no file."""
+
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == LEARNS:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
+
+    monkeypatch.delitem(sys.modules, LEARNS)
+    monkeypatch.setattr(sys, "meta_path", [Full(), *sys.meta_path])
+    data = stored(table(range(50)))
+    assert [told(footer_of(data), len(data)) for _ in range(10)] == [None] * 10
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])

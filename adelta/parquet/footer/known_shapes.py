@@ -237,9 +237,11 @@ def _learnt(
     kind: _Kind, path: str, size: int, metadata: pq.FileMetaData, footer: bytes
 ) -> dict[tuple[int, int], ChunkLayout] | None:
     """What Arrow finds of all chunks, once the footer's shape is known by which it is the same."""
-    from adelta.parquet.footer.footer_shape import FooterShape  # most programs need none
-
     leaves = range(kind.tree.num_leaves)
+    try:
+        from adelta.parquet.footer.footer_shape import FooterShape  # most programs need none
+    except OSError:  # no descriptor is left to load it by, say: it would only have spared work
+        return None
     try:
         judged = chunk_layouts(path, size, metadata, range(metadata.num_row_groups), leaves)
         before = next((each for each in kind.shapes if each.shape.is_of(footer)), None)
