@@ -54,6 +54,8 @@ def found_within(seconds: float) -> str | None:
         plans, transfers = [_plan(seed)], _OWNED | {"faults": (0, 10, 30)[seed % 3]}
         if seed % 2:
             plans.append(_restoring(seed))
+        if seed % 3 == 0:
+            plans.append(_sleeping(seed))
         for plan in plans:
             try:
                 ran = run(plan)
@@ -116,6 +118,12 @@ def _restoring(seed: int) -> Plan:
     """
     plan = replace(_calm(seed), kinds=_RESTORED, keepers=("vacuum",), page=2, partitions=1)
     return replace(plan, commits=2, faults=0, skew_s=0.0)
+
+
+def _sleeping(seed: int) -> Plan:
+    """Transactions that stay open until a clean-up is under way behind them."""
+    plan = replace(_calm(seed), kinds=("append",), keepers=("cleanup",), checkpoint_every=3)
+    return replace(plan, writers=2, faults=5, skew_s=0.0, page=7, sleepers=4)
 
 
 def main(words: list[str]) -> int:
