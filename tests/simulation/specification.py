@@ -156,8 +156,9 @@ class _Checks:
         log = {path: it for path, it in objects.items() if path.startswith("_delta_log/")}
         told = sorted((path, it.meta.etag) for path, it in log.items() if "/.tmp/" not in path)
         commits = [it.data for path, it in log.items() if _version(path) is not None]
-        gone = frozenset().union(*map(_files_of, commits)).difference(objects)
-        key = (tuple(told), gone, tuple(scene.expected.items()))
+        named = sorted(frozenset().union(*map(_files_of, commits)))
+        found = tuple(objects[path].meta.etag if path in objects else None for path in named)
+        key = (tuple(told), found, tuple(scene.expected.items()))
         if key not in self.done:
             self.done.add(key)
             self.waiting.append((dict(scene.bucket.objects), dict(scene.expected), scene.shown()))

@@ -66,18 +66,24 @@ def test_a_read_that_is_not_what_the_history_says_is_a_violation() -> None:
 
 @pytest.mark.parametrize(
     ("does", "says"),
-    [("deletes", "cannot be read"), ("idles", "at every moment"), ("gives up", "nobody")],
+    [
+        ("deletes", "cannot be read"),
+        ("overwrites", "version 1, col1 = blue: expected"),
+        ("idles", "at every moment"),
+        ("gives up", "nobody"),
+    ],
 )
 def test_a_file_lost_after_its_commit_and_a_false_answer_are_violations(
     does: str, says: str
 ) -> None:
-    other = Action("append", "blue") if does == "deletes" else Action("delete", "blue")
+    changes = does in ("deletes", "overwrites")
+    other = Action("append", "blue") if changes else Action("delete", "blue")
     with pytest.raises(Violation, match=says):
         checked(Configuration(((_Careless(other, does),),)), in_order=True)
 
 
 class _Careless(Action):
-    """Deletes what it has committed, or does nothing at all and says what is not so."""
+    """Deletes or replaces what it has committed, or does nothing and says what is not so."""
 
     _does: str
 
@@ -93,7 +99,13 @@ class _Careless(Action):
         before = [meta.path async for page in table.store.list("") for meta in page]
         version = await super().run(table, name)
         after = [meta.path async for page in table.store.list("") for meta in page]
-        await table.store.delete({p for p in after if p.endswith(".parquet")} - {*before})
+        (mine,) = {p for p in after if p.endswith(".parquet")} - {*before}
+        if self._does == "deletes":
+            await table.store.delete([mine])
+        else:
+            other = next(path for path in before if path.endswith(".parquet"))
+            await table.snapshot()  # between the two there is a state
+            await table.store.put(mine, await table.store.get(other))
         return version
 
 
