@@ -3,8 +3,9 @@
     python -m tests.simulation hunt seconds=600
 
 First the small configurations of the specification, then runs of one seed after the other, of many
-writers who meet often, with histories of list-appends and transactions over tables of the commit
-owner now and then. Prints what is found and the command that shows it, and ends with status 1.
+writers who meet often, with histories of list-appends, consumers and transactions over tables of
+the commit owner now and then. Prints what is found and the command that shows it, and ends with
+status 1.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from dataclasses import replace
 
 from tests.simulation.appends import Sessions
+from tests.simulation.consuming import copied
 from tests.simulation.exclusion import EXCLUDES
 from tests.simulation.exhaustive import EXCLUSIONS
 from tests.simulation.owned_transfers import owned_transferred
@@ -35,6 +37,7 @@ _RESTORED = ("overwrite", "restore", "restore")
 _TOGETHER = (*("together",) * 6, "append", "note")
 _TRANSFERS_EACH = 6  # runs
 _HISTORY_EACH = 2
+_COPIES_EACH = 3
 _OWNED = {"writers": 2, "transfers": 4, "changes": True}
 _COORDINATED = Configuration(((_RED,), (_DELETE,)), **EXCLUSIONS["coordination"])
 
@@ -68,6 +71,14 @@ def found_within(seconds: float) -> str | None:
             sessions = Sessions(seed)
             try:
                 wrong = sessions.wrong(sessions.history())
+            except Exception as error:
+                return f"{error!r:.200}, {by}"
+            if wrong:
+                return f"{wrong[0]:.200}, {by}"
+        if seed % _COPIES_EACH == 0:
+            by = f"by copied({seed})"
+            try:
+                _, wrong = copied(seed)
             except Exception as error:
                 return f"{error!r:.200}, {by}"
             if wrong:
