@@ -36,7 +36,7 @@ from adelta.spark.merge_builder import DeltaMergeBuilder
 from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.options import absolute_uri
 from adelta.spark.rows_by_spark import NOT_ADELTAS, change_by_spark
-from adelta.spark.session_settings import checks_retention
+from adelta.spark.session_settings import checks_retention, pads_chars
 from adelta.spark.shown_frames import ShownFrames
 from adelta.spark.side_names import Side, in_names_of
 from adelta.spark.sql_names import frame
@@ -266,11 +266,11 @@ class DeltaTable(Cloned):
             CommitConflictError: another commit came first and the work has to be done again.
         """
         values = assignments("'set'", set) or self._unchanged()
-        schema, zone = self._schema(), self._zone
+        schema, zone, pads = self._schema(), self._zone, pads_chars(self._spark)
         try:
             where = None if condition is None else self._condition(condition)
             wanted = {
-                self._column(name): value_in(zone, self._text(value), schema)
+                self._column(name): value_in(zone, self._text(value), schema, pads=pads)
                 for name, value in values.items()
             }
         except NOT_ADELTAS as error:
@@ -475,7 +475,8 @@ class DeltaTable(Cloned):
         return () if self._name is None else identifier_parts(self._name)
 
     def _condition(self, condition: Column | str) -> Node:
-        return condition_in(self._zone, self._text(condition), self._schema())
+        pads = pads_chars(self._spark)
+        return condition_in(self._zone, self._text(condition), self._schema(), pads=pads)
 
     def _text(self, value: object) -> str:
         """The expression as text, over columns that bear no table's name."""

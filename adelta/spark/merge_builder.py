@@ -27,7 +27,7 @@ from adelta.spark.names.merging import merge_rows
 from adelta.spark.not_of_java import NotOfJava
 from adelta.spark.row_keys import text_of
 from adelta.spark.rows_by_spark import NOT_ADELTAS, version_of
-from adelta.spark.session_settings import merges_schemas
+from adelta.spark.session_settings import merges_schemas, pads_chars
 from adelta.spark.side_names import Side, in_names_of, sole_qualifier
 from adelta.spark.sql_names import frame
 from adelta.spark.staged_rows import staged_rows
@@ -206,7 +206,7 @@ class DeltaMergeBuilder(NotOfJava):
             source = source.select("*", *of_source)
         if any(each.of != "source" for each in self._computed):
             version, schema = access.learn(version_of)
-            asked = self._merge(to.uri, None)._read()
+            asked = replace(self._merge(to.uri, None)._read(), pads=False)  # nor are such rows
             found, rows = joined_by_spark(
                 access.rows(version), source, asked, self._by_spark(), schema
             )
@@ -244,7 +244,8 @@ class DeltaMergeBuilder(NotOfJava):
         for clause in self._clauses:
             made = clause(made)
         beside = frozenset(each.name for each in self._computed if each.of == "source")
-        return replace(made, _request=replace(made._request, beside=beside))
+        pads = pads_chars(self._table._spark)
+        return replace(made, _request=replace(made._request, beside=beside, pads=pads))
 
     def _with(self, *clauses: Callable[[Merge], Merge], evolves: bool = False) -> DeltaMergeBuilder:
         return type(self)(

@@ -13,6 +13,7 @@ __all__ = [
     "checks_retention",
     "merges_schemas",
     "overwrites_dynamically",
+    "pads_chars",
     "session_zone",
     "with_default_properties",
     "write_settings",
@@ -24,6 +25,8 @@ _AUTO_MERGE = f"{_DELTA}schema.autoMerge.enabled"
 _RETENTION_CHECK = f"{_DELTA}retentionDurationCheck.enabled"
 _OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 _ZONE = "spark.sql.session.timeZone"
+_PADS = "spark.sql.readSideCharPadding"
+_PLAIN = "spark.sql.legacy.charVarcharAsString"
 _FOR_ALL_WRITES = {
     "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
     "mergeSchema": _AUTO_MERGE,
@@ -46,6 +49,12 @@ def merges_schemas(spark: SparkSession) -> bool:
 def overwrites_dynamically(spark: SparkSession) -> bool:
     """Whether an overwrite takes the place of those partitions alone that it has rows of."""
     return (spark.conf.get(_OVERWRITE, None) or "static").lower() == "dynamic"
+
+
+def pads_chars(spark: SparkSession) -> bool:
+    """Whether columns of ``char(n)`` are compared as if they all had so many characters."""
+    pads, plain = spark.conf.get(_PADS, "true"), spark.conf.get(_PLAIN, "false")
+    return (pads or "").lower() == "true" and (plain or "").lower() != "true"
 
 
 def checks_retention(spark: SparkSession) -> bool:

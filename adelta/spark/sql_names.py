@@ -11,7 +11,7 @@ from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.job_settings import JobSettings
 from adelta.spark.options import absolute_uri
-from adelta.spark.session_settings import checks_retention, overwrites_dynamically
+from adelta.spark.session_settings import checks_retention, overwrites_dynamically, pads_chars
 from adelta.spark.table_names import location_of
 from adelta.spark.task_executor import SparkTaskExecutor
 from adelta.spark.types import to_spark_schema
@@ -51,6 +51,7 @@ def cluster_session(spark: SparkSession, uri: str, zone: str) -> Session:
         executors=partial(SparkTaskExecutor, spark, jobs=JobSettings.of_this_thread(spark)),
         enforce_retention=checks_retention(spark),
         dynamic_overwrite=overwrites_dynamically(spark),
+        pads_chars=pads_chars(spark),
     )
 
 

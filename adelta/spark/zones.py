@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.kernel.expressions.char_padding import padded
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, bind_predicate
 from adelta.kernel.expressions.text_values import parse_timestamp
@@ -18,22 +19,24 @@ if TYPE_CHECKING:
 __all__ = ["condition_in", "moment_in", "value_in"]
 
 
-def condition_in(zone: str, text: str, schema: t.StructType) -> Node:
-    """What the condition `text` over a schema means in `zone`.
+def condition_in(zone: str, text: str, schema: t.StructType, *, pads: bool = False) -> Node:
+    """What the condition `text` over a schema means in `zone`; with `pads` as `padded` has it.
 
     Raises:
         InvalidExpressionError: it cannot be parsed, or does not fit the schema.
     """
-    return bind_predicate(parse_expression(text, zone=zone), schema, zone=zone)
+    node = parse_expression(text, zone=zone)
+    return bind_predicate(padded(node, schema) if pads else node, schema, zone=zone)
 
 
-def value_in(zone: str, text: str, schema: t.StructType) -> Node:
-    """What the expression `text` over a schema means in `zone`.
+def value_in(zone: str, text: str, schema: t.StructType, *, pads: bool = False) -> Node:
+    """What the expression `text` over a schema means in `zone`, as for `condition_in`.
 
     Raises:
         InvalidExpressionError: as for `condition_in`.
     """
-    return bind(parse_expression(text, zone=zone), schema, zone=zone)
+    node = parse_expression(text, zone=zone)
+    return bind(padded(node, schema) if pads else node, schema, zone=zone)
 
 
 def moment_in(text: str, zone: str) -> datetime:

@@ -12,6 +12,7 @@ from adelta._arguments import address
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidUseError, TableNotFoundError
+from adelta.kernel.expressions.char_padding import padded
 from adelta.kernel.expressions.nodes import Cast, Column, Literal, children_of, with_children
 from adelta.kernel.expressions.resolve import bind, bind_predicate
 from adelta.kernel.expressions.text_values import UTC_NAMES, parse_timestamp
@@ -51,6 +52,7 @@ class Session:
         enforce_retention: whether VACUUM has to keep files for as long as the table says.
         dynamic_overwrite: whether INSERT OVERWRITE takes the place of those partitions alone that
             it has rows of; None where that is so if it names partitions and no values for them.
+        pads_chars: whether columns of ``char(n)`` are compared as `padded` has it.
     """
 
     tables: NamedTables = field(default_factory=dict)
@@ -61,6 +63,7 @@ class Session:
     executors: Executors | None = None
     enforce_retention: bool = True
     dynamic_overwrite: bool | None = None
+    pads_chars: bool = False
 
     def meant(self, name: TableName) -> TableOrAddress | ArrowStream:
         """What a name means.
@@ -152,15 +155,19 @@ class Session:
         Raises:
             InvalidExpressionError: it does not fit the schema.
         """
-        plain = unqualified(node, schema, alias)
+        plain = self._plain(node, schema, alias)
         if self.zone in UTC_NAMES:
             return plain
         return bind_predicate(plain, schema, zone=self.zone)
 
     def value(self, node: Node, schema: StructType, alias: str | None) -> Node:
         """An expression over rows of `schema`, as for `condition`."""
-        plain = unqualified(node, schema, alias)
+        plain = self._plain(node, schema, alias)
         return plain if self.zone in UTC_NAMES else bind(plain, schema, zone=self.zone)
+
+    def _plain(self, node: Node, schema: StructType, alias: str | None) -> Node:
+        plain = unqualified(node, schema, alias)
+        return padded(plain, schema) if self.pads_chars else plain
 
 
 def unqualified(node: Node, schema: StructType, alias: str | None) -> Node:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from adelta._arrow_values import array_of, empty_batch
 from adelta._dataclasses import dataclass
 from adelta.errors import ColumnNotFoundError, InvalidOptionError, SchemaMismatchError
+from adelta.kernel.expressions.char_padding import padded
 from adelta.kernel.expressions.nodes import Column, Literal, Node, Not, conjunction
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, type_of
@@ -63,7 +64,8 @@ class MergeRequest:
     is there for rows of the target that no source row matches.
 
     With `replaces` all rows that match go and all rows of the source come, whether they match or
-    not: it is what the history says of that, as of a WRITE.
+    not: it is what the history says of that, as of a WRITE. With `pads` the target's columns of
+    ``char(n)`` are compared as `padded` has it.
     """
 
     on: Node
@@ -76,6 +78,7 @@ class MergeRequest:
     beside: frozenset[str] = frozenset()
     stands_in: str | None = None
     replaces: Mapping[str, str] | None = None
+    pads: bool = False
 
     def given(self, source: t.StructType) -> t.StructType:
         """The columns that the source was given with."""
@@ -205,6 +208,8 @@ def plan_merge(
         InvalidOptionError: a column is set twice, or the aliases are one.
         SchemaMismatchError: a column is not there, cannot be set, or cannot hold what it is to.
     """
+    if request.pads:
+        request = _padded(request, configuration.schema)
     if request.source_alias.lower() == request.target_alias.lower():
         raise InvalidOptionError(
             f"source and target are both called {request.source_alias!r}; give one another alias"
@@ -476,6 +481,20 @@ class _Planner:
         for clause in plan.not_matched:
             if clause.insertion is not None:
                 clause.insertion.apply(self._sides.paired(None, source))
+
+
+def _padded(request: MergeRequest, target: t.StructType) -> MergeRequest:
+    """The merge, in which columns of ``char(n)`` are as Spark compares them."""
+
+    def blanks(node: Node) -> Node:
+        return padded(node, target, request.target_alias, but=request.source_alias)
+
+    def clause(given: Clause) -> Clause:
+        values = given.values and tuple((name, blanks(node)) for name, node in given.values)
+        condition = None if given.condition is None else blanks(given.condition)
+        return replace(given, condition=condition, values=values)
+
+    return replace(request, on=blanks(request.on), clauses=tuple(map(clause, request.clauses)))
 
 
 def _has_target_only(target: t.StructType, source: t.StructType) -> bool:

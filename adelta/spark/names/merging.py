@@ -21,7 +21,7 @@ from adelta.operations.merge.plan import MergeRequest
 from adelta.operations.merge.run import FoundRows, MergeOptions, run_merge
 from adelta.operations.merge.source import GivenSource
 from adelta.spark.identifiers import identifier_parts
-from adelta.spark.session_settings import merges_schemas, session_zone
+from adelta.spark.session_settings import merges_schemas, pads_chars, session_zone
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.task_executor import on_cluster
 from adelta.write.spec import AS_THE_TABLE_SAYS
@@ -73,17 +73,25 @@ def merge_said(spark: SparkSession, said: Mapping[str, Any]) -> NamedMerge:
     on = parse_expression(said["on"], zone=zone, now=now)
     evolves = said["evolves"] or merges_schemas(spark)
     beside = frozenset(said["texts"])
+    pads = pads_chars(spark)
     return NamedMerge(
-        MergeRequest(on, clauses, said["source"], said["target"], evolves, zone, now, beside)
+        MergeRequest(
+            on, clauses, said["source"], said["target"], evolves, zone, now, beside, pads=pads
+        )
     )
 
 
 def rows_said(
-    spark: SparkSession, verb: str, said: Mapping[str, Any], looked_at: Node | None = None
+    spark: SparkSession,
+    verb: str,
+    said: Mapping[str, Any],
+    looked_at: Node | None = None,
+    *,
+    pads: bool = False,
 ) -> NamedMerge:
     """The way of a DELETE or UPDATE of the rows that `NamedRows.java` tells of.
 
-    They are found among those for which `looked_at` is true.
+    They are found among those for which `looked_at` is true; with `pads` by what `padded` compares.
 
     Raises:
         InvalidExpressionError: adelta does not evaluate an expression.
@@ -92,7 +100,9 @@ def rows_said(
     values = _values(said["values"], zone, now) if verb == "update" else ()
     clause = Clause("matched", _ACTIONS[verb], None, values)
     on = parse_expression(said["on"], zone=zone, now=now)
-    request = MergeRequest(on, (clause,), "source", "target", evolves=False, zone=zone, now=now)
+    request = MergeRequest(
+        on, (clause,), "source", "target", evolves=False, zone=zone, now=now, pads=pads
+    )
     operation: Literal["DELETE", "UPDATE"] = "UPDATE" if verb == "update" else "DELETE"
     parts = [parse_expression(text, zone=zone, now=now) for text in said.get("parts", ())]
     found = FoundRows(

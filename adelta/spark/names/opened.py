@@ -30,7 +30,7 @@ from adelta.spark.native.jvm import FORMAT, WriteState
 from adelta.spark.native.scan import OpenVersion, native_frame
 from adelta.spark.options import ReadOptions, with_session_storage
 from adelta.spark.path_travel import read_options
-from adelta.spark.session_settings import session_zone
+from adelta.spark.session_settings import pads_chars, session_zone
 from adelta.spark.task_executor import on_cluster
 from adelta.spark.zones import condition_in, value_in
 from adelta.sql.execute.partitions import shown_partitions
@@ -173,12 +173,14 @@ class OpenedTable(Answers):
         """How many rows were deleted; null where that is not known."""
         spark, asked = self._sessions.of(session), json.loads(said)
         if rows is not None:
-            done = self._merged(spark, rows_said(spark, "delete", asked), DataFrame(rows, spark))
+            merge = rows_said(spark, "delete", asked, pads=pads_chars(spark))
+            done = self._merged(spark, merge, DataFrame(rows, spark))
             return _counted(done.num_target_rows_deleted)
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
+        pads = pads_chars(spark)
         where = asked.get("where")
         everything = where is None or where == "true"
-        condition = None if everything else condition_in(zone, where, schema)
+        condition = None if everything else condition_in(zone, where, schema, pads=pads)
         deleted = self._changed(spark, lambda table: delete(table, condition))
         return _counted(deleted.num_deleted_rows)
 
@@ -186,15 +188,17 @@ class OpenedTable(Answers):
         """How many rows were updated."""
         spark, asked = self._sessions.of(session), json.loads(said)
         if rows is not None:
-            done = self._merged(spark, rows_said(spark, "update", asked), DataFrame(rows, spark))
+            merge = rows_said(spark, "update", asked, pads=pads_chars(spark))
+            done = self._merged(spark, merge, DataFrame(rows, spark))
             return _counted(done.num_target_rows_updated)
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
+        pads = pads_chars(spark)
         texts = {
-            ".".join(identifier_parts(column)): value_in(zone, text, schema)
+            ".".join(identifier_parts(column)): value_in(zone, text, schema, pads=pads)
             for column, text in asked["values"]
         }
         where = asked.get("where")
-        condition = None if where is None else condition_in(zone, where, schema)
+        condition = None if where is None else condition_in(zone, where, schema, pads=pads)
         updated = self._changed(spark, lambda table: update(table, texts, condition, zone=zone))
         return _counted(updated.num_updated_rows)
 

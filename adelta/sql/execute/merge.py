@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError, InvalidUseError
@@ -56,6 +57,8 @@ async def run_merge(statement: Merge, session: Session) -> pa.Table:
             user_metadata=session.user_metadata,
             zone=session.zone,
         )
+        if session.pads_chars:
+            builder = replace(builder, _request=replace(builder._request, pads=True))
         schema = (await table.snapshot()).delta_schema
         for clause in statement.clauses:
             builder = _with(builder, clause, schema, target_alias)
