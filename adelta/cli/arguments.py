@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "add_application",
     "add_definition",
+    "add_dry_run",
     "add_rows",
     "add_storage",
     "add_table",
@@ -148,6 +149,15 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
         "--where", metavar="EXPRESSION", help="the rows where this Spark SQL expression is true"
     )
     which.add_argument("--all", action="store_true", help="all rows")
+
+
+def add_dry_run(parser: argparse.ArgumentParser) -> None:
+    """Add ``--dry-run``."""
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="say how many rows it is about, and write nothing",
+    )
 
 
 def add_application(parser: argparse.ArgumentParser) -> None:

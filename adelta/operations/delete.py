@@ -11,7 +11,7 @@ from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.exact import exact_row_counts
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.rearrange.auto_compaction import auto_compact
-from adelta.operations.removal import remove_rows
+from adelta.operations.removal import concerned, remove_rows
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
 from adelta.table import begin, opened, roots_of
 from adelta.write.conditions import condition_of, said_of
@@ -49,6 +49,7 @@ async def delete(
     where: Where | None = None,
     *,
     isolation: IsolationName | None = None,
+    dry_run: bool = False,
     user_metadata: str | None = None,
     on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -61,7 +62,8 @@ async def delete(
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
     isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
-    table's isolation level. `on_progress` is told of the files that are looked through, and then of
+    table's isolation level. With `dry_run` nothing is written, and the metrics tell which rows and
+    files it would be about. `on_progress` is told of the files that are looked through, and then of
     those that are written.
 
     Raises:
@@ -84,9 +86,9 @@ async def delete(
         )
         tx = begin(handle, request)
         async with tx:
-            done = await _stage(handle, tx, condition, on_progress)
+            done = await _stage(handle, tx, condition, on_progress, dry_run=dry_run)
         await auto_compact(handle, tx)
-        if tx.version is None:
+        if tx.version is None and not dry_run:
             return DeleteMetrics()
         return DeleteMetrics(
             **measured(tx.version, done), num_deleted_rows=done.get("numDeletedRows")
@@ -98,16 +100,20 @@ async def _stage(
     tx: TransactionCore,
     where: Node | None,
     on_progress: OnProgress | None = None,
+    *,
+    dry_run: bool = False,
 ) -> dict[str, int]:
     watch, roots = Stopwatch(), roots_of(table)
     files = await tx.read_set(where)
     configuration = tx.configuration
     configuration.check_removable(table.uri)
-    copied = 0
+    copied, planned = 0, {}
     if where is None or await in_thread(decided_by_partition, where, configuration):
         deleted = await in_thread(_live_rows, files)
         scanned = watch.lap_ms()
-        if files.num_files:
+        if dry_run:
+            planned = {"numRemovedFiles": files.num_files}
+        elif files.num_files:
             tx.remove(files)
     else:
         candidates = await in_thread(lambda: list(files.rows()))
@@ -116,16 +122,21 @@ async def _stage(
         )
         deleted = sum(len(each.rows) for each in matched)
         scanned = watch.lap_ms()
-        if matched:
+        if dry_run:
+            planned = concerned(matched, configuration)
+        elif matched:
             copied = await remove_rows(tx, roots, configuration, matched, on_progress=on_progress)
     rewriting = watch.lap_ms()
-    return report(
-        tx,
-        numDeletedRows=deleted,
-        numCopiedRows=copied,
-        executionTimeMs=watch.total_ms(),
-        scanTimeMs=scanned,
-        rewriteTimeMs=rewriting,
+    return (
+        report(
+            tx,
+            numDeletedRows=deleted,
+            numCopiedRows=copied,
+            executionTimeMs=watch.total_ms(),
+            scanTimeMs=scanned,
+            rewriteTimeMs=rewriting,
+        )
+        | planned
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adelta.storage.roots import StoreRoots
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["removals_of", "remove_rows"]
+__all__ = ["concerned", "removals_of", "remove_rows"]
 
 
 async def remove_rows(
@@ -51,6 +51,20 @@ async def remove_rows(
     done = await rewrite(tx.executor, roots, task, on_progress=on_progress)
     await tx.stage_rewrite(adds=done.adds, cdc=done.cdc, removed=[each.file for each in matched])
     return done.num_copied_rows
+
+
+def concerned(matched: Sequence[MatchedFile], configuration: TableConfiguration) -> dict[str, int]:
+    """What a change of these rows would do to files, as the history would say it."""
+    whole = sum(each.is_whole for each in matched)
+    if configuration.uses(DELETION_VECTORS):
+        had = sum(each.file.deletion_vector is not None for each in matched)
+        return {
+            "numRemovedFiles": whole,
+            "numDeletionVectorsAdded": len(matched) - whole,
+            "numDeletionVectorsRemoved": had,
+        }
+    copied = sum(each.num_live - len(each.rows) for each in matched)
+    return {"numRemovedFiles": len(matched), "numCopiedRows": copied}
 
 
 def removals_of(matched: Sequence[MatchedFile]) -> Iterator[RowRemoval]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -52,7 +52,8 @@ class RowMetrics:
     """What was done to the table's files to change rows; times are in milliseconds.
 
     `version` is the version that it became, None where no row was concerned and nothing was
-    committed. A deletion vector in place of another one counts as added, removed and updated.
+    committed; nor is it in a dry run, which tells what would be done to rows and files. A deletion
+    vector in place of another one counts as added, removed and updated.
     """
 
     version: int | None = None
@@ -84,7 +85,7 @@ def report(tx: TransactionCore, **more: int | None) -> dict[str, int]:
     return found
 
 
-def measured(version: int, reported: Mapping[str, int]) -> dict[str, int]:
+def measured(version: int | None, reported: Mapping[str, int]) -> dict[str, Any]:
     """The fields of `RowMetrics` for what was reported of the commit of `version`.
 
     Example: ``numAddedFiles`` is the field ``num_added_files``.

@@ -21,7 +21,7 @@ from adelta.operations.column_update import ColumnAssignments
 from adelta.operations.matching import find_matches, match_all
 from adelta.operations.nested_values import StructValue, column_path, nested, value_of
 from adelta.operations.rearrange.auto_compaction import auto_compact
-from adelta.operations.removal import removals_of
+from adelta.operations.removal import concerned, removals_of
 from adelta.operations.rewrite import RewriteTask, rewrite
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
 from adelta.table import begin, opened, roots_of
@@ -65,6 +65,7 @@ async def update(
     *,
     zone: str = "UTC",
     isolation: IsolationName | None = None,
+    dry_run: bool = False,
     user_metadata: str | None = None,
     on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -86,8 +87,9 @@ async def update(
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
     isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
-    table's isolation level. `on_progress` is told of the files that are looked through, and then of
-    those that are written.
+    table's isolation level. With `dry_run` nothing is computed or written, and the metrics tell
+    which rows and files it would be about. `on_progress` is told of the files that are looked
+    through, and then of those that are written.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -126,9 +128,9 @@ async def update(
         )
         tx = begin(handle, request)
         async with tx:
-            done = await _stage(handle, tx, wanted, condition, zone, on_progress)
+            done = await _stage(handle, tx, wanted, condition, zone, on_progress, dry_run=dry_run)
         await auto_compact(handle, tx)
-        if tx.version is None:
+        if tx.version is None and not dry_run:
             return UpdateMetrics()
         return UpdateMetrics(**measured(tx.version, done), num_updated_rows=done["numUpdatedRows"])
 
@@ -148,6 +150,8 @@ async def _stage(
     where: Node | None,
     zone: str = "UTC",
     on_progress: OnProgress | None = None,
+    *,
+    dry_run: bool = False,
 ) -> dict[str, int]:
     watch, roots = Stopwatch(), roots_of(table)
     configuration = tx.configuration
@@ -164,17 +168,22 @@ async def _stage(
         )
     matched = [each for each in matched if each.rows]
     scanned = watch.lap_ms()
-    copied = 0
-    if matched:
+    copied, planned = 0, {}
+    if dry_run:
+        planned = concerned(matched, configuration)
+    elif matched:
         copied = await _rewrite(table, tx, configuration, matched, assignments, on_progress)
     rewriting = watch.lap_ms()
-    return report(
-        tx,
-        numUpdatedRows=sum(len(each.rows) for each in matched),
-        numCopiedRows=copied,
-        executionTimeMs=watch.total_ms(),
-        scanTimeMs=scanned,
-        rewriteTimeMs=rewriting,
+    return (
+        report(
+            tx,
+            numUpdatedRows=sum(len(each.rows) for each in matched),
+            numCopiedRows=copied,
+            executionTimeMs=watch.total_ms(),
+            scanTimeMs=scanned,
+            rewriteTimeMs=rewriting,
+        )
+        | planned
     )
 
 

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import adelta
-from adelta.cli.arguments import add_table, open_table
+from adelta.cli.arguments import add_dry_run, add_table, open_table
 from adelta.cli.sources import add_source, open_source
 from adelta.console.progress_bar import progress_bar
 from adelta.console.render import Output, camel_case, counted
@@ -53,6 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merge-schema", action="store_true", help="add columns that only the source has"
     )
+    add_dry_run(parser)
 
 
 class _Clause(argparse.Action):
@@ -94,9 +95,14 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         )
         for flag, condition in arguments.clauses:
             merge = _with_clause(merge, flag, condition)
-        done = await merge.execute()
+        done = await merge.execute(dry_run=arguments.dry_run)
     if output.as_json:
         output.line(camel_case(done))
+    elif arguments.dry_run:
+        output.say(
+            f"Would insert {counted(done.num_target_rows_inserted, 'row')}, update "
+            f"{done.num_target_rows_updated:,} and delete {done.num_target_rows_deleted:,}."
+        )
     elif done.version is None:
         output.say(f"{counted(done.num_source_rows, 'source row')}, and nothing to change.")
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import (
+    add_dry_run,
     add_rows,
     add_table,
     add_user_metadata,
@@ -39,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a column and a Spark SQL expression over the row as it was; may be repeated",
     )
     add_rows(parser)
+    add_dry_run(parser)
     parser.add_argument("--zone", default="UTC", help="the zone of times that name none")
     add_user_metadata(parser)
 
@@ -52,11 +54,14 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
                 dict(arguments.values),
                 arguments.where,
                 zone=arguments.zone,
+                dry_run=arguments.dry_run,
                 user_metadata=arguments.user_metadata,
                 on_progress=on_progress,
             )
     if output.as_json:
         output.line(camel_case(done))
+    elif arguments.dry_run:
+        output.say(f"Would update {counted(done.num_updated_rows, 'row')}.")
     elif done.version is None:
         output.say("There are no such rows.")
     else:

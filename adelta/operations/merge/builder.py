@@ -198,7 +198,7 @@ class Merge:
         """
         return self._with("not_matched_by_source", "delete", condition)
 
-    async def execute(self) -> MergeMetrics:
+    async def execute(self, *, dry_run: bool = False) -> MergeMetrics:
         """Do it, in one commit; where nothing changes, there is none.
 
         Files in which no row can match, by their partition and statistics and the keys of the
@@ -208,6 +208,8 @@ class Merge:
 
         Rows that others add meanwhile, and that source rows could match, are a conflict; with the
         isolation ``WriteSerializable`` they are not where they were appended blindly.
+
+        With `dry_run` nothing is written, and the metrics tell how many rows it would be about.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -228,7 +230,8 @@ class Merge:
         with operation("merge", self._table) as told:
             async with opened(self._table, self._storage_options) as handle:
                 request = await in_thread(self._read) if self._unread else self._request
-                done = await run_merge(handle, self._source, request, self._options)
+                options = replace(self._options, dry_run=dry_run)
+                done = await run_merge(handle, self._source, request, options)
             told.tell(version=done.version)
             return done
 

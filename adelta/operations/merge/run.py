@@ -83,7 +83,7 @@ class MergeOptions:
 
     A source of more than `source_memory` bytes waits on the local disk. `at_version` is the version
     of the table that it begins on, None the newest once the source is read. `found` is what was
-    found of that version to make the source of.
+    found of that version to make the source of. With `dry_run` nothing is written.
     """
 
     txn: tuple[str, int] | None
@@ -94,6 +94,7 @@ class MergeOptions:
     source_memory: int = _SOURCE_MEMORY
     at_version: int | None = None
     found: FoundRows | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +161,14 @@ async def _committed(
     )
     counted = {"materializeSourceTimeMs": read_ms}
     async with begin(table, transaction) as tx:
-        note_application(tx, options.txn)
+        stage: MetadataStage = tx
+        if options.dry_run:
+            stage = _Preview(tx.protocol, tx.metadata)
+        else:
+            note_application(tx, options.txn)
         if kept is None or await tx.is_applied():
             return MergeMetrics()
-        plan = await in_thread(_planned, tx, schema, request)
+        plan = await in_thread(_planned, stage, schema, request)
         _check_kept(plan, kept.plan, table.uri)
         merge = _Merge(roots_of(table), tx, plan, kept, options)
         counted |= await merge.stage(watch)
@@ -269,7 +274,9 @@ class _Merge:
     ) -> dict[str, int]:
         scanned = watch.lap_ms()
         counted = await in_thread(row_counts, self._plan, found.changed)
-        done = await self._write(found, executor, updates=counted["numTargetRowsUpdated"] > 0)
+        done = RewriteResult()
+        if not self._options.dry_run:
+            done = await self._write(found, executor, updates=counted["numTargetRowsUpdated"] > 0)
         return {
             **counted,
             "numSourceRows": self._num_source_rows,

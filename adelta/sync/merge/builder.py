@@ -117,7 +117,7 @@ class Merge(Handle["_AsyncMerge"]):
             _portal.run(self._async().when_not_matched_by_source_delete, condition), self
         )
 
-    def execute(self) -> MergeMetrics:
+    def execute(self, *, dry_run: bool = False) -> MergeMetrics:
         """Do it, in one commit; where nothing changes, there is none.
 
         Files in which no row can match, by their partition and statistics and the keys of the
@@ -127,6 +127,8 @@ class Merge(Handle["_AsyncMerge"]):
 
         Rows that others add meanwhile, and that source rows could match, are a conflict; with the
         isolation ``WriteSerializable`` they are not where they were appended blindly.
+
+        With `dry_run` nothing is written, and the metrics tell how many rows it would be about.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -143,7 +145,7 @@ class Merge(Handle["_AsyncMerge"]):
             InvalidTableError: a file is damaged, or not there.
             StorageError: the store refused or failed.
         """
-        return _portal.call(self._async().execute)
+        return _portal.call(self._async().execute, dry_run=dry_run)
 
 
 def merge(

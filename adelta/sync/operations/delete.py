@@ -26,6 +26,7 @@ def delete(
     where: Where | None = None,
     *,
     isolation: IsolationName | None = None,
+    dry_run: bool = False,
     user_metadata: str | None = None,
     on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -38,7 +39,8 @@ def delete(
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
     isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
-    table's isolation level. `on_progress` is told of the files that are looked through, and then of
+    table's isolation level. With `dry_run` nothing is written, and the metrics tell which rows and
+    files it would be about. `on_progress` is told of the files that are looked through, and then of
     those that are written.
 
     Raises:
@@ -56,6 +58,7 @@ def delete(
         unwrap(table),
         where,
         isolation=isolation,
+        dry_run=dry_run,
         user_metadata=user_metadata,
         on_progress=on_progress,
         storage_options=storage_options,
