@@ -100,7 +100,7 @@ def test_a_tailer_that_does_not_get_what_is_there_is_found(
 
 def test_tables_are_compacted_after_commits_though_processes_die_that_did_it() -> None:
     kinds = ("append", "add_one")
-    plan = Plan(11, 2, 12, crashes=4, keepers=(), kinds=kinds, settings=("compacted",))
+    plan = Plan(10, 2, 12, crashes=4, keepers=(), kinds=kinds, settings=("compacted",))
     ran = run(plan)
     assert ran.wrong == [], plan.command()
     assert ran.compacted > 1
