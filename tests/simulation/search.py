@@ -4,7 +4,8 @@ A run is replayed up to where it is to differ, and goes on from there. What has 
 not gone into again: a state is what the store holds, and where each process is, which follows from
 the answers that it has had. Requests for the data files of a transaction, which no other process
 asks for, are carried out at once. Of two requests that do not meet, both orders come to one state;
-one is tried (sleep sets, kept with the states).
+one is tried (sleep sets, kept with the states). A request by which others' answers become fixed, so
+that they are carried out at once from then on, meets all the others.
 """
 
 from __future__ import annotations
@@ -33,15 +34,21 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request of a process: the how-manieth of its kind, for its path."""
+    """One request of a process: the how-manieth of its kind, for its path.
+
+    One that `settles` something lets requests of other processes be carried out at once.
+    """
 
     process: str
     request: Request
     number: int
+    settles: bool = False
 
     def meets(self, other: Step) -> bool:
         """Whether it matters which of the two comes first."""
-        return self.process == other.process or self.request.meets(other.request)
+        if self.process == other.process or self.settles or other.settles:
+            return True
+        return self.request.meets(other.request)
 
     def __str__(self) -> str:
         return f"{self.process}: {self.request.kind} {self.request.path}"
@@ -84,14 +91,22 @@ class Figures:
 
 
 class Held:
-    """A network that keeps requests until it is told which one comes next."""
+    """A network that keeps requests until it is told which one comes next.
+
+    One that `is_local` is carried out at once; one that `settles` something may make others so.
+    """
 
     def __init__(
-        self, world: World, bucket: Bucket, is_local: Callable[[Request, Bucket], bool]
+        self,
+        world: World,
+        bucket: Bucket,
+        is_local: Callable[[Request, Bucket], bool],
+        settles: Callable[[Request], bool],
     ) -> None:
         self.world = world
         self.bucket = bucket
         self.is_local = is_local
+        self.settles = settles
         self.pending: list[_Pending] = []
         self.taken: list[Step] = []
         self.past: dict[str, bytes] = {}  # of each process, in place of all its answers
@@ -105,7 +120,7 @@ class Held:
         assert process is not None
         key = (process.name, request.kind, request.path)
         self._counts[key] = number = self._counts.get(key, 0) + 1
-        step = Step(process.name, request, number)
+        step = Step(process.name, request, number, self.settles(request))
         pending = _Pending(step, effect, self.world.loop.create_future())
         self.pending.append(pending)
         return await pending.answered  # type: ignore[no-any-return]
@@ -210,23 +225,24 @@ class _Node:
 
 
 class Search:
-    """Goes through all interleavings of a scene, at most `limit` runs of them.
+    """Goes through all interleavings of a scene.
 
-    With `switches` it goes through those in which the process that goes on changes no oftener,
-    where the one before could have gone on. `in_order` takes the requests that one process has sent
-    at once in the order in which it sent them.
+    Without `reduced` it tries both orders of requests that do not meet, too. With `switches` it
+    goes through those in which the process that goes on changes no oftener, where the one before
+    could have gone on. `in_order` takes the requests that one process has sent at once in the order
+    in which it sent them.
     """
 
     def __init__(
         self,
         scene: Callable[[], Scene],
         *,
-        limit: int = 1_000_000,
         switches: int | None = None,
         in_order: bool = False,
+        reduced: bool = True,
     ) -> None:
         self._scene = scene
-        self._limit = limit
+        self._reduced = reduced and switches is None
         self._switches = switches
         self._in_order = in_order
         self._path: list[_Node] = []
@@ -236,7 +252,7 @@ class Search:
     def run(self) -> Figures:
         """Search."""
         began = time.process_time()
-        while self.figures.runs < self._limit:
+        while True:
             self._once()
             self.figures.runs += 1
             while self._path and not self._path[-1].advance():
@@ -286,7 +302,7 @@ class Search:
         if self._switches is not None:
             enabled, left = self._within_bound(enabled, steps, self._switches)
             state += f"{left} {steps[-1].process if steps else None}".encode()
-        elif steps:
+        elif steps and self._reduced:
             sleep = self._path[-1].below()
         if state in self._asleep:
             before = self._asleep[state]

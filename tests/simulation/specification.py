@@ -209,7 +209,7 @@ class _Scene:
         objects = dict(base(**{flag: getattr(configuration, flag) for flag in flags}))
         self.bucket = Bucket(self.world, conditional=configuration.put_if_absent, objects=objects)
         self.bucket.on_change = self._committed
-        self.network = Held(self.world, self.bucket, _is_local)
+        self.network = Held(self.world, self.bucket, _is_local, _settles)
         self.items: dict[str, Item] = {}
         self.rows = BASE
         self.history: list[tuple[int, str]] = []
@@ -364,6 +364,12 @@ def _is_local(request: Request, bucket: Bucket) -> bool:
         return False
     is_there = _version(path) is not None and path in bucket.objects
     return is_there or path == LAST_CHECKPOINT_PATH
+
+
+def _settles(request: Request) -> bool:
+    """Whether others' requests may be local by it that were not."""
+    is_entry = request.path.startswith(_ENTRIES)
+    return not request.reads and (is_entry or _version(request.path) is not None)
 
 
 def _version(path: str) -> int | None:
