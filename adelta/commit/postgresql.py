@@ -163,7 +163,7 @@ class PostgresCoordinator:
         while True:
             attempts += 1
             try:
-                lock = _Lock(await asyncpg.connect(self._address, **_CONNECTION), asyncpg)
+                lock = _Lock(await self._connect(), asyncpg)
                 await lock.take(self._key, self._wait)
             except asyncpg.LockNotAvailableError as error:
                 raise ThrottledError(
@@ -187,6 +187,11 @@ class PostgresCoordinator:
                     "storage option adelta_commit_lock cannot be read as an address; what is no "
                     "letter or digit in its password has to be percent-encoded"
                 )
+
+    async def _connect(self) -> Any:
+        """A new connection. Raises: what asyncpg raises."""
+        asyncpg = importlib.import_module("asyncpg")  # it is there by now
+        return await asyncpg.connect(self._address, **_CONNECTION)
 
     @property
     def _refused(self) -> str:

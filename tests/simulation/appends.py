@@ -14,7 +14,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from adelta.log.commit_reader import read_commit
-from tests.simulation.exclusion import EXCLUDES, Exclusion
+from tests.simulation.exclusion import Exclusion, drawn_exclusion
 from tests.simulation.store import Direct
 from tests.simulation.transfers import FAULTS
 from tests.simulation.weather import CALM, Weather, WeatherStation
@@ -60,11 +60,12 @@ class Sessions:
         self.sessions, self.transactions = sessions, transactions
         self.partitioned, self.vectors = draw.random() < 0.5, draw.random() < 0.5
         self.crashes = draw.choice([0, 2, 4])
-        self.weather = Weather(**dict.fromkeys(FAULTS, draw.choice([0, 10, 30]) / 1000))
+        faults = dict.fromkeys(FAULTS, draw.choice([0, 10, 30]) / 1000)
         self.world = World(seed)
         self.world.keeps_trace = False
         others = random.Random(f"excludes {seed}")
-        self.exclusion = Exclusion(self.world, excludes or others.choice(EXCLUDES))
+        self.exclusion = Exclusion(self.world, excludes or drawn_exclusion(others, seed))
+        self.weather = self.exclusion.bearable(Weather(**faults))
         self.said: list[dict[str, Any]] = []
         self.processes: list[Process] = []
 

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from tests.simulation.exclusion import EXCLUDES
+from tests.simulation.exclusion import drawn_exclusion
 from tests.support.workload import ALL_KINDS, PARTITIONS
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Plan:
             tuple(name for name in cls.keepers if draw.random() < 0.6),
             overwriting,
             tailers=draw.choice([0, 0, 1, 2]),
-            excludes="store" if overwriting else draw.choice(EXCLUDES),
+            excludes="store" if overwriting else drawn_exclusion(draw, seed),
         )
         if drawn.excludes.startswith("owner") and draw.random() < 0.5:
             drawn = replace(drawn, keepers=(*drawn.keepers, "ownership"))

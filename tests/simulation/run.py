@@ -100,7 +100,7 @@ class _Run:
         self.archive = Bucket(self.world)
         self.bucket.on_change = self._keep
         faults = dict.fromkeys(_FAULTS, plan.faults / 1000)
-        self.weather = Weather(slow=plan.slow / 1000, **faults)
+        self.weather = self.exclusion.bearable(Weather(slow=plan.slow / 1000, **faults))
         self.said: list[dict[str, Any]] = []
         self.unexpected: list[str] = []
         self.generation = 0

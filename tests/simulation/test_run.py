@@ -17,6 +17,7 @@ from tests.mutation.simulated import simulated
 from tests.simulation.__main__ import main
 from tests.simulation.exclusion import EXCLUDES
 from tests.simulation.plan import Plan
+from tests.simulation.postgres import LockServer
 from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import DEEP, cases
 from tests.support.workload import ALL_KINDS
@@ -118,6 +119,17 @@ def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_c
     again = capsys.readouterr().out
     assert re.search(r"version \d+ is not what|at its version|no later|began when", again)
     assert run(replace(least, overwriting=False)).wrong == []
+
+
+def test_a_lock_that_a_server_gives_to_everybody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def grant(self: LockServer) -> None:
+        while self.waiting:
+            self.holder = self.waiting.popleft()
+            self.holder.told(None)
+
+    monkeypatch.setattr(LockServer, "grant", grant)
+    plans = [Plan(s, 3, 4, 0, 0, keepers=(), excludes="postgres", reads=0) for s in range(8)]
+    assert any("not any more what it was" in each for plan in plans for each in run(plan).wrong)
 
 
 def test_an_owner_whose_statements_are_transactions_of_their_own_is_found() -> None:
