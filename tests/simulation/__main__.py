@@ -5,6 +5,8 @@
     python -m tests.simulation total=1000000 jobs=8             # as many as make so many commits
     python -m tests.simulation exhaustive ...                   # every interleaving: exhaustive.py
     python -m tests.simulation hunt seconds=600                 # both, for so long: hunt.py
+    python -m tests.simulation appends seed=7 ...               # histories of lists: replay.py
+    python -m tests.simulation transfers seed=7 ...             # over several tables: replay.py
 
 Ends with status 1 where something was wrong.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.simulation import exhaustive, hunt
+from tests.simulation import exhaustive, hunt, replay
 from tests.simulation.many import many
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
@@ -36,6 +38,8 @@ def main(words: list[str]) -> int:
         return exhaustive.main(words[1:])
     if words[:1] == ["hunt"]:
         return hunt.main(words[1:])
+    if words[:1] and words[0] in replay.KINDS:
+        return replay.main(words[0], words[1:])
     given = dict(word.split("=", 1) for word in words)
     if "runs" in given or "total" in given:
         return many(given)

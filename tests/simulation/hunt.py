@@ -14,11 +14,9 @@ import itertools
 import time
 from dataclasses import replace
 
-from tests.simulation.appends import Sessions
-from tests.simulation.consuming import copied
+from tests.simulation import replay
 from tests.simulation.exclusion import EXCLUDES
 from tests.simulation.exhaustive import EXCLUSIONS
-from tests.simulation.owned_transfers import owned_transferred
 from tests.simulation.plan import Plan
 from tests.simulation.run import run
 from tests.simulation.specification import Action, Configuration, Violation, checked
@@ -38,7 +36,7 @@ _TOGETHER = (*("together",) * 6, "append", "note")
 _TRANSFERS_EACH = 6  # runs
 _HISTORY_EACH = 2
 _COPIES_EACH = 3
-_OWNED = {"writers": 2, "transfers": 4, "changes": True}
+_OWNED = {"writers": 2, "transfers": 4, "owner": 1, "changes": 1}
 _COORDINATED = Configuration(((_RED,), (_DELETE,)), **EXCLUSIONS["coordination"])
 
 
@@ -60,37 +58,18 @@ def found_within(seconds: float) -> str | None:
         if seed % 3 == 0:
             plans.append(_sleeping(seed))
         for plan in plans:
-            try:
-                ran = run(plan)
-            except Exception as error:
-                return f"{error!r:.200}, by {plan.command()}"
-            if ran.wrong:
-                return f"{ran.wrong[0]:.200}, by {plan.command()}"
+            if wrong := run(plan).wrong:
+                return f"{wrong[0]:.200}, by {plan.command()}"
+        others: list[tuple[str, dict[str, int]]] = []
         if seed % _HISTORY_EACH == 0:
-            by = f"by Sessions({seed})"
-            sessions = Sessions(seed)
-            try:
-                wrong = sessions.wrong(sessions.history())
-            except Exception as error:
-                return f"{error!r:.200}, {by}"
-            if wrong:
-                return f"{wrong[0]:.200}, {by}"
+            others.append(("appends", {"seed": seed}))
         if seed % _COPIES_EACH == 0:
-            by = f"by copied({seed})"
-            try:
-                _, wrong = copied(seed)
-            except Exception as error:
-                return f"{error!r:.200}, {by}"
-            if wrong:
-                return f"{wrong[0]:.200}, {by}"
+            others.append(("copies", {"seed": seed}))
         if seed % _TRANSFERS_EACH == 1:
-            by = f"by owned_transferred({seed}, **{transfers})"
-            try:
-                _, wrong, _ = owned_transferred(seed, **transfers)
-            except Exception as error:
-                return f"{error!r:.200}, {by}"
-            if wrong:
-                return f"{wrong[0]:.200}, {by}"
+            others.append(("transfers", {**transfers, "seed": seed}))
+        for kind, given in others:
+            if wrong := replay.wrong(kind, **given):
+                return f"{wrong[0]:.200}, by {replay.command(kind, **given)}"
     return None
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -452,6 +453,9 @@ def run(plan: Plan, *, traced: bool = False) -> Ran:
     auto_compaction._LEAST_FILES = _FEW_FILES  # type: ignore[misc]  # 50 are never there
     try:
         wrong = made.world.run(made.main)
+    except Exception as error:
+        made.world.note(traceback.format_exc())
+        wrong = [*made.unexpected, f"the run does not come to its end: {error!r:.300}"]
     finally:
         deletion_vectors._INLINE_BYTES = longest
         auto_compaction._LEAST_FILES = least  # type: ignore[misc]  # as before

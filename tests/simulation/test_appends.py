@@ -9,6 +9,7 @@ from adelta.kernel.transaction.isolation import IsolationLevel
 from adelta.write.transaction_life import TransactionLife
 from tests.simulation.appends import Sessions
 from tests.simulation.exclusion import EXCLUDES
+from tests.simulation.replay import command
 from tests.support.depth import cases
 
 
@@ -17,7 +18,7 @@ def test_histories_of_list_appends_show_what_their_level_allows(seed: int) -> No
     """Whatever excludes writers, which the seed says too."""
     sessions = Sessions(seed)
     history = sessions.history()
-    assert sessions.wrong(history) == []
+    assert sessions.wrong(history) == [], command("appends", seed=seed)
     assert sum(txn.outcome == "committed" for txn in history) >= 5
 
 

@@ -121,6 +121,20 @@ def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_c
     assert run(replace(least, overwriting=False)).wrong == []
 
 
+def test_a_run_that_does_not_come_to_its_end_is_shrunk_and_made_again_as_well(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise LookupError("nobody expects that")
+
+    monkeypatch.setattr(_Run, "_left_alone", broken)
+    assert main(["runs=1", "first=4", "commits=2"]) == 1
+    command = capsys.readouterr().out.splitlines()[-1]
+    assert "writers=1 commits=1 faults=0 crashes=0" in command
+    assert main(command.split()[3:]) == 1
+    assert 'raise LookupError("nobody expects that")' in capsys.readouterr().out
+
+
 def test_a_lock_that_a_server_gives_to_everybody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def grant(self: LockServer) -> None:
         while self.waiting:
