@@ -24,6 +24,7 @@ SETTINGS = {
 }
 _DRAWN_LATER = "compacted"  # so that the other settings of a seed stay what they were
 _PAGE = 1000
+_STREAMED = 0.3
 _SMALL = (*("append",) * 3, *("together",) * 3, "import", "note")
 _SMALLEST = (*("mark",) * 12, *("together",) * 3, "note")
 _FEW_FAULTS = 10
@@ -35,16 +36,15 @@ class Plan:
 
     `faults` is how likely each fault of a request is, and `slow` that it takes twenty times as
     long, in thousandths; `crashes` how many processes die; `keepers` what looks after the table
-    meanwhile; `tailers` how many follow its log;
-    `excludes` is what keeps writers from overwriting each other: the store, entries in DynamoDB on
-    a store without conditional puts, a catalog that manages the table, or adelta's own commit
-    owner, two instances of which die and come back. By the keeper "ownership" that takes the table
-    and gives it back, to the store or to entries in DynamoDB (owner-dynamodb). `overwriting` takes
-    the conditional puts away, so that the checker has something to find. With `vector_files` all
-    deletion vectors are in files, as large ones are. Each writer's process has so many `tasks`,
-    which share a table, and read it after an operation in `reads` of 100 cases. So many of the
-    `partitions` are used. So many `sleepers` begin a transaction before the table is left alone,
-    and go on with it afterwards.
+    meanwhile; `tailers` how many follow its log. `excludes` is what keeps writers from overwriting
+    each other, one of `EXCLUDES`; by the keeper "ownership" a commit owner takes the table and
+    gives it back, to the store or to entries in DynamoDB (owner-dynamodb). `overwriting` takes the
+    conditional puts away, so that the checker has something to find. With `vector_files` all
+    deletion vectors are in files, as large ones are. Files of rows that are `streamed` are sent
+    part by part, as large ones are, and their uploads may be torn. Each writer's process has so
+    many `tasks`, which share a table, and read it after an operation in `reads` of 100 cases. So
+    many of the `partitions` are used. So many `sleepers` begin a transaction before the table is
+    left alone, and go on with it afterwards.
 
     The table has `settings` from the beginning. A page of a listing has at most `page` objects, and
     leaves out some new ones for at most `lag` seconds: then nobody may read what is wrong, but what
@@ -73,6 +73,7 @@ class Plan:
     partitions: int = len(PARTITIONS)
     slow: int = 20
     sleepers: int = 0
+    streamed: bool = False
 
     @classmethod
     def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:
@@ -103,6 +104,7 @@ class Plan:
         return replace(
             drawn,
             vector_files=draw.random() < 0.5,
+            streamed=random.Random(f"streamed {seed}").random() < _STREAMED,
             settings=settings,
             page=page,
             lag=lag if drawn.excludes == "store" else 0.0,
@@ -165,6 +167,8 @@ class Plan:
             yield replace(self, vectors=False)
         if self.vector_files:
             yield replace(self, vector_files=False)
+        if self.streamed:
+            yield replace(self, streamed=False)
         if self.writers > 1:
             yield replace(self, writers=self.writers - 1)
         if self.tasks > 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from adelta.kernel.timestamps import from_ms
 from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, vacuum
 from adelta.operations.ownership import adopt_table, release_table
 from adelta.operations.rearrange import auto_compaction
+from adelta.parquet.write import upload
 from adelta.write import deletion_vectors
 from tests.simulation.exclusion import FOLDER, Exclusion
 from tests.simulation.owner import ENDPOINT, OWNER
@@ -44,7 +45,7 @@ from tests.support.version_facts import facts_of
 from tests.support.workload import PARTITIONS, SCHEMA, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 
     from adelta.table import Table
     from tests.simulation.plan import Plan
@@ -444,21 +445,34 @@ def _silent(error: AdeltaError) -> None:
     """What fails is in the trace."""
 
 
+@contextmanager
+def _as_if_large(plan: Plan) -> Iterator[None]:
+    """Have adelta do with the small tables of a run what it does with large ones."""
+    sizes: tuple[tuple[Any, str, int], ...] = (
+        *(((deletion_vectors, "_INLINE_BYTES", 0),) if plan.vector_files else ()),
+        *(((upload, "STREAM_FROM_BYTES", 0),) if plan.streamed else ()),
+        (auto_compaction, "_LEAST_FILES", _FEW_FILES),  # 50 are never there
+    )
+    before = [getattr(module, name) for module, name, _ in sizes]
+    for module, name, size in sizes:
+        setattr(module, name, size)
+    try:
+        yield
+    finally:
+        for (module, name, _), size in zip(sizes, before, strict=True):
+            setattr(module, name, size)
+
+
 def run(plan: Plan, *, traced: bool = False) -> Ran:
     """Make the run."""
     logging.getLogger("adelta").setLevel(logging.CRITICAL)
     made = _Run(plan, traced=traced)
-    longest, least = deletion_vectors._INLINE_BYTES, auto_compaction._LEAST_FILES
-    deletion_vectors._INLINE_BYTES = 0 if plan.vector_files else longest
-    auto_compaction._LEAST_FILES = _FEW_FILES  # type: ignore[misc]  # 50 are never there
     try:
-        wrong = made.world.run(made.main)
+        with _as_if_large(plan):
+            wrong = made.world.run(made.main)
     except Exception as error:
         made.world.note(traceback.format_exc())
         wrong = [*made.unexpected, f"the run does not come to its end: {error!r:.300}"]
-    finally:
-        deletion_vectors._INLINE_BYTES = longest
-        auto_compaction._LEAST_FILES = least  # type: ignore[misc]  # as before
     outcomes: dict[str, int] = {}
     for each in made.said:
         key = each.get("outcome", "read")

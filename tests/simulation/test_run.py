@@ -83,6 +83,16 @@ def test_and_whatever_the_table_writes_beside_its_rows_and_however_late_listings
         assert any(what in path for path in made.archive.objects), what
 
 
+def test_and_where_uploads_are_torn_between_two_parts_and_stores_throttle() -> None:
+    plan = Plan(6, 3, 6, faults=30, crashes=3, kinds=("append", "overwrite"), streamed=True)
+    ran = run(plan, traced=True)
+    assert ran.wrong == [], plan.command()
+    parts = [line for line in ran.trace if " part " in line]
+    assert any("is lost" in line for line in parts)
+    assert any("is throttled" in line for line in parts)
+    assert len(parts) > 2 * ran.commits
+
+
 @pytest.mark.parametrize("gets", ["nothing", "not the last"])
 def test_a_tailer_that_does_not_get_what_is_there_is_found(
     gets: str, monkeypatch: pytest.MonkeyPatch

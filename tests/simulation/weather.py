@@ -1,8 +1,9 @@
 """A network as bad as they get: late, lost, refused, repeated, all of it drawn from the seed.
 
 What a caller sees is what an adapter of the port would let it see after its own retries: a read
-fails or not; a put that failed may have taken effect, and may still do so later; a conditional put
-whose answer was lost ends in `CommitOutcomeUnknownError`, or was repeated and says so.
+fails or not, and of what the store refuses every other is throttled; a put that failed may have
+taken effect, and may still do so later; a conditional put whose answer was lost ends in
+`CommitOutcomeUnknownError`, or was repeated and says so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from adelta.errors import AdeltaError, CommitOutcomeUnknownError, ObjectExistsError, StorageError
+from adelta.errors import (
+    AdeltaError,
+    CommitOutcomeUnknownError,
+    ObjectExistsError,
+    StorageError,
+    ThrottledError,
+)
 from adelta.storage.object_store import ObjectMeta
 from tests.simulation.world import here
 
@@ -78,6 +85,13 @@ class WeatherStation:
                 kind = CommitOutcomeUnknownError if unclear else StorageError
                 answered.set_exception(kind(f"{request.path}: {what}"))
 
+        def refuse() -> None:
+            throttled = fate < weather.refused / 2
+            note("is throttled" if throttled else "is refused")
+            if not answered.done():
+                kind = ThrottledError if throttled else StorageError
+                answered.set_exception(kind(f"{request.path}: the store refuses"))
+
         def take_effect(*, then: Callable[[R | AdeltaError], None]) -> None:
             result: R | AdeltaError
             try:
@@ -111,7 +125,7 @@ class WeatherStation:
 
         fate, at = draw.random(), 0.0
         for chance, meet in (
-            (weather.refused, lambda: fail("is refused", unclear=False)),
+            (weather.refused, refuse),
             (weather.lost_before, lambda: fail("is lost", unclear=unclear)),
             (
                 weather.lost_after,
