@@ -96,7 +96,7 @@ def main(words: list[str]) -> int:
         try:
             figures = checked(configuration)
         except Violation as violation:
-            print(configuration, violation, sep="\n")
+            print(configuration, shortest(configuration) or violation, sep="\n")
             return 1
         total.add(figures)
         print(f"{number}/{len(todo)} {configuration}: {figures}", flush=True)

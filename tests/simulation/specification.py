@@ -3,8 +3,8 @@
 A table has two columns, of which the first one says which rows an operation is for. Writers start
 operations, read data files, write data files, and try to commit; the store has put-if-absent or
 not, the writers coordinate (by entries in DynamoDB) or not. In every state, a read of every version
-so far, of every value of column 1, has to give what the recorded history says (ConsistentRead), and
-every operation that was started ends.
+so far, of every value of column 1, has to give what the recorded history says (ConsistentRead), no
+commit adds a file that it removes (ValidDeltaLog), and every operation that was started ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
@@ -51,6 +51,7 @@ SCHEMA = pa.schema([("col1", pa.string()), ("col2", pa.int64())])
 _ENTRIES, _FIRST = ".dynamodb/", "|00000000000000000000.json"
 _COMPLETE = b"('complete', 'true')"
 _VIOLATED = "Error: Invariant ConsistentRead is violated."
+_INVALID = "Error: Invariant ValidDeltaLog is violated."
 BASE: tuple[Row, ...] = (("red", 1), ("blue", 1))
 
 
@@ -141,9 +142,13 @@ def base(*, partitioned: bool, vectors: bool, checksums: bool) -> dict[str, Stor
 
 @dataclass
 class _Checks:
-    """What is to be read of the states that have been reached, each once."""
+    """What is to be read of the states that have been reached, each once.
+
+    The first violation is raised; or all are kept where they are `found`.
+    """
 
     configuration: Configuration
+    found: list[Violation] | None = None
     waiting: list[tuple[dict[str, Stored], dict[int, tuple[Row, ...]], str]] = field(
         default_factory=list
     )
@@ -163,6 +168,13 @@ class _Checks:
             self.done.add(key)
             self.waiting.append((dict(scene.bucket.objects), dict(scene.expected), scene.shown()))
 
+    def report(self, reason: str, trace: str) -> None:
+        """Say what is violated. Raises: Violation."""
+        violation = Violation(reason, trace)
+        if self.found is None:
+            raise violation
+        self.found.append(violation)
+
     def make(self) -> None:
         """Read every version, for every value of column 1. Raises: Violation."""
         waiting, self.waiting = self.waiting, []
@@ -172,11 +184,12 @@ class _Checks:
             try:
                 read = world.run(partial(_read, store, expected))
             except AdeltaError as error:
-                raise Violation(f"{_VIOLATED}\na version cannot be read: {error}", trace) from error
+                self.report(f"{_VIOLATED}\na version cannot be read: {error}", trace)
+                continue
             for version, value, found, wanted in read:
                 self.reads += 1
                 if Counter(found) != Counter(wanted):
-                    raise Violation(
+                    self.report(
                         f"{_VIOLATED}\nversion {version}, col1 = {value}: "
                         f"expected {wanted}, read {found}",
                         trace,
@@ -236,6 +249,11 @@ class _Scene:
         self.entries.append((len(self.network.taken), version, name))
         self.rows = self.named[name].apply(self.rows)
         self.expected[version] = self.rows
+        added, removed = (_keys_of(data, what) for what in ("add", "remove"))
+        if both := added & removed:
+            self.checks.report(
+                f"{_INVALID}\nversion {version} adds and removes {both}", self.shown()
+            )
 
     def _store(self) -> ObjectStore:
         store = SimulatedStore(self.bucket, self.network)
@@ -295,12 +313,18 @@ class _Scene:
                 wrong = f"{name} was to find nothing to do, and there was something at every moment"
             elif outcome == "refused" and logged:
                 wrong = f"{name} was refused, and is logged as {logged}"
-            elif outcome == "refused" and all(each == name for _, each in self.history):
-                wrong = f"{name} was refused, and nobody has committed but itself"
+            elif outcome == "refused" and not self._is_met(name):
+                wrong = f"{name} was refused, and nobody else has committed what it could meet"
             elif outcome not in ("committed", "refused") and name.split(".")[0] not in crashed:
                 wrong = f"{name} does not terminate: {outcome}"
             if wrong:
-                raise Violation(f"Error: {wrong}", self.shown())
+                self.checks.report(f"Error: {wrong}", self.shown())
+
+    def _is_met(self, name: str) -> bool:
+        """Whether another operation is logged; of the same partition, if there are partitions."""
+        met = (self.named[each] for _, each in self.history if each != name)
+        everywhere = not self.configuration.partitioned
+        return any(everywhere or action.col1 == self.named[name].col1 for action in met)
 
     def _is_idle(self, name: str) -> bool:
         """Whether there is a version in which an operation would change nothing."""
@@ -391,6 +415,12 @@ def _files_of(data: bytes) -> frozenset[str]:
     return frozenset(map(decode_path, paths))
 
 
+def _keys_of(data: bytes, what: str) -> set[str]:
+    """The files that a commit adds or removes, each with its deletion vector."""
+    found = (line[what] for line in map(json.loads, data.splitlines()) if what in line)
+    return {f"{file['path']} {file.get('deletionVector')}" for file in found}
+
+
 def _name_of(data: bytes) -> str:
     for line in data.splitlines():
         info: dict[str, Any] | None = json.loads(line).get("commitInfo")
@@ -407,23 +437,44 @@ def checked(
     configuration: Configuration, *, switches: int | None = None, in_order: bool = False
 ) -> Figures:
     """Go through every interleaving. Raises: Violation."""
+    return _searched(_Checks(configuration), switches=switches, in_order=in_order)
+
+
+def _searched(checks: _Checks, *, switches: int | None, in_order: bool) -> Figures:
     logging.getLogger("adelta").setLevel(logging.CRITICAL)
-    checks = _Checks(configuration)
 
     def scene() -> _Scene:
         checks.make()
-        return _Scene(configuration, checks)
+        return _Scene(checks.configuration, checks)
 
     figures = Search(scene, switches=switches, in_order=in_order).run()
     checks.make()
     return figures
 
 
-def shortest(configuration: Configuration) -> Violation | None:
-    """The violation that needs the fewest switches between writers, and the fewest actions."""
-    for switches in range(6):
+def shortest(configuration: Configuration, most: int = 5) -> Violation | None:
+    """The violation that needs the fewest switches between writers, and the fewest actions.
+
+    There are at `most` so many switches. Operations are left out that it does not need.
+    """
+    for switches in range(most + 1):
         try:
             checked(configuration, switches=switches, in_order=True)
-        except Violation as violation:
-            return violation
+        except Violation:
+            for fewer in _fewer(configuration):
+                if (violation := shortest(fewer, switches)) is not None:
+                    return violation
+            found: list[Violation] = []
+            _searched(_Checks(configuration, found), switches=switches, in_order=True)
+            return min(found, key=lambda each: (each.trace.count("\nState "), len(each.trace)))
     return None
+
+
+def _fewer(configuration: Configuration) -> Iterator[Configuration]:
+    """Configurations that lack one of the operations."""
+    writers = configuration.writers
+    for number, actions in enumerate(writers):
+        for at in range(len(actions)):
+            left = (actions[:at] + actions[at + 1 :],) if len(actions) > 1 else ()
+            if others := (*writers[:number], *left, *writers[number + 1 :]):
+                yield replace(configuration, writers=others)

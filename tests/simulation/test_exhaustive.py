@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from adelta.errors import ConcurrentAppendError
+from adelta.kernel.log_path import commit_path
 from tests.simulation.exhaustive import EXCLUSIONS, configurations
 from tests.simulation.specification import Action, Configuration, Violation, checked, shortest
 from tests.support.depth import DEEP
@@ -57,6 +59,16 @@ def test_without_either_the_overwrite_is_found_in_the_fewest_switches(vectors: b
     assert "StartOperation(w1)" in violation.trace
 
 
+def test_what_the_overwrite_does_not_need_is_left_out() -> None:
+    alone = Configuration(((UPDATE,), (DELETE,)), put_if_absent=False)
+    with_others = Configuration(((BLUE, UPDATE), (DELETE,)), put_if_absent=False)
+    expected, violation = shortest(alone), shortest(with_others)
+    assert expected is not None
+    assert violation is not None
+    assert violation.trace.count("State") == expected.trace.count("State")
+    assert violation.trace.count("TryCommitTxn") == 2
+
+
 def test_a_read_that_is_not_what_the_history_says_is_a_violation() -> None:
     forgetful = Action("append", "red", 2)
     wrong = Configuration(((_Other(forgetful),), (DELETE,)))
@@ -71,6 +83,7 @@ def test_a_read_that_is_not_what_the_history_says_is_a_violation() -> None:
         ("overwrites", "version 1, col1 = blue: expected"),
         ("idles", "at every moment"),
         ("gives up", "nobody"),
+        ("adds and removes", "ValidDeltaLog"),
     ],
 )
 def test_a_file_lost_after_its_commit_and_a_false_answer_are_violations(
@@ -96,6 +109,14 @@ class _Careless(Action):
             raise ConcurrentAppendError("nobody was there")
         if self._does == "idles":
             return None
+        if self._does == "adds and removes":
+            lines = map(json.loads, (await table.store.get(commit_path(0))).splitlines())
+            add = next(line["add"] for line in lines if "add" in line)
+            both: list[dict[str, Any]] = [{"remove": add}, {"add": add}]
+            told = [{"commitInfo": {"userMetadata": name}}, *both]
+            data = "\n".join(map(json.dumps, told)).encode()
+            await table.store.put_if_absent(commit_path(1), data)
+            return 1
         before = [meta.path async for page in table.store.list("") for meta in page]
         version = await super().run(table, name)
         after = [meta.path async for page in table.store.list("") for meta in page]
