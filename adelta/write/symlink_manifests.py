@@ -116,7 +116,7 @@ async def _write(
     if live.column("deletion_vector").null_count < live.num_rows:
         raise InvalidUseError(
             f"{state.root} has deletion vectors, so engines that read manifests would read deleted "
-            "rows; write these files again without them first, by an overwrite or OPTIMIZE"
+            "rows; write these files again without them first, by REORG (`adelta.reorg_purge`)"
         )
     names = state.configuration.metadata.partition_columns
     groups = await in_thread(_grouped, [live], names)
