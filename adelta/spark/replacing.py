@@ -208,10 +208,8 @@ class _Replacement:
         options = self._options
         return MergeOptions(
             options.txn,
-            None,
-            options.user_metadata,
-            options.data_files,
-            None,
+            user_metadata=options.user_metadata,
+            data_files=options.data_files,
             at_version=version,
             found=found,
         )

@@ -29,7 +29,7 @@ from adelta.operations.write_transactions import note_application
 from adelta.progress import Meter
 from adelta.table import begin, latest_state, roots_of, state_at
 from adelta.write.deletion_vectors import write_deletion_vectors
-from adelta.write.spec import WriteSpec
+from adelta.write.spec import AS_THE_TABLE_SAYS, WriteSpec
 from adelta.write.task_executor import IN_PROCESS
 from adelta.write.transaction_request import TransactionRequest
 
@@ -86,11 +86,11 @@ class MergeOptions:
     found of that version to make the source of. With `dry_run` nothing is written.
     """
 
-    txn: tuple[str, int] | None
-    isolation: IsolationName | None
-    user_metadata: str | None
-    data_files: DataFileOptions
-    on_progress: OnProgress | None
+    txn: tuple[str, int] | None = None
+    isolation: IsolationName | None = None
+    user_metadata: str | None = None
+    data_files: DataFileOptions = AS_THE_TABLE_SAYS
+    on_progress: OnProgress | None = None
     source_memory: int = _SOURCE_MEMORY
     at_version: int | None = None
     found: FoundRows | None = None

@@ -24,7 +24,6 @@ from adelta.spark.identifiers import identifier_parts
 from adelta.spark.session_settings import merges_schemas, pads_chars, session_zone
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.task_executor import on_cluster
-from adelta.write.spec import AS_THE_TABLE_SAYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,9 +129,7 @@ def merge_rows(
     Raises: as `adelta.Merge.execute` does.
     """
     rows = GivenSource(staged_rows(spark, source, uri, storage_options))
-    options = MergeOptions(
-        None, None, None, AS_THE_TABLE_SAYS, None, at_version=version, found=merge.found
-    )
+    options = MergeOptions(at_version=version, found=merge.found)
     return on_cluster(
         spark,
         uri,

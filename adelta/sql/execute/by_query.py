@@ -27,7 +27,6 @@ from adelta.sql.execute.query import query_rows
 from adelta.sql.execute.values import default_of
 from adelta.sql.parse import parse_statement
 from adelta.sql.statements import Delete, Query
-from adelta.write.spec import AS_THE_TABLE_SAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,11 +64,7 @@ async def change_by_query(statement: Delete | Update, session: Session) -> Merge
             aclosing(running.batches()) as batches,
         ):
             options = MergeOptions(
-                None,
-                None,
-                session.user_metadata,
-                AS_THE_TABLE_SAYS,
-                None,
+                user_metadata=session.user_metadata,
                 at_version=running.versions[table.uri],
                 found=FoundRows(change.operation, {"predicate": [change.said]}),
             )

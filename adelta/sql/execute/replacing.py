@@ -20,7 +20,6 @@ from adelta.sql.execute.rows import in_order, renamed
 from adelta.sql.execute.values import values_table
 from adelta.sql.records import INSERTED, table_of
 from adelta.sql.statements import Values
-from adelta.write.spec import AS_THE_TABLE_SAYS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -59,11 +58,7 @@ async def run_replacing(statement: InsertReplacing, session: Session) -> pa.Tabl
                 replace_request, statement, schema, source.names, session, source.given
             )
             options = MergeOptions(
-                None,
-                None,
-                session.user_metadata,
-                AS_THE_TABLE_SAYS,
-                None,
+                user_metadata=session.user_metadata,
                 at_version=source.versions.get(table.uri),
             )
             done = await replace_rows(table, GivenSource(source.rows), asked, options)
