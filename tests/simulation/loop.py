@@ -12,6 +12,7 @@ import heapq
 import itertools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from anyio._backends import _asyncio as backend
 
@@ -85,6 +86,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     `may_run` says of a callback's context whether it may run at all: those of a process that has
     crashed may not. `at_rest` is called where nothing is ready, and says whether something is now.
+    `tasks` are those that it has made: `asyncio.all_tasks` goes through those of every loop that is
+    not collected yet.
     """
 
     def __init__(self, source: random.Random | None) -> None:
@@ -93,6 +96,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.source = source
         self.may_run: Callable[[Any], bool] = lambda _: True
         self.at_rest: Callable[[], bool] = lambda: False
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self.steps = 0
         self._since = 0  # time went on last
         self._left: list[Any] = []
@@ -216,4 +220,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 def _make_task(
     loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **more: Any
 ) -> _Task:
-    return _Task(coro, loop=loop, **more)
+    made = _Task(coro, loop=loop, **more)
+    loop.tasks.add(made)  # type: ignore[attr-defined]  # a simulated one
+    return made

@@ -231,6 +231,5 @@ class _Even(_Chance):
 
 def _others(loop: SimulatedLoop) -> set[asyncio.Task[Any]]:
     """The tasks that are not done, but for the one that asks."""
-    found: set[asyncio.Task[Any]] = asyncio.all_tasks(loop)
-    found.discard(asyncio.current_task(loop))  # type: ignore[arg-type]  # somebody asks
-    return found
+    asks = asyncio.current_task(loop)
+    return {task for task in loop.tasks if task is not asks and not task.done()}
