@@ -11,6 +11,7 @@ told of the winners without a look into the store.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from adelta._dataclasses import dataclass
 from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits
 from adelta.errors import (
     CommitConflictError,
+    CommitOutcomeUnknownError,
     InvalidOptionError,
     InvalidTableError,
     StorageError,
@@ -30,7 +32,7 @@ from adelta.owner.database import Statement
 from adelta.owner.owned_table import OwnedTable, State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from adelta._clock import Clock
     from adelta.commit.owner import ProposedCommit
@@ -243,7 +245,8 @@ class Ledger:
 
     async def _why_not(self, table: TableKey, proposed: ProposedCommit) -> CommitResponse | None:
         """Why a version was not to be taken; None where that has changed, or too much waits."""
-        rows = await self.database.ask(_reading(table, proposed.version))
+        with _in_doubt():
+            rows = await self.database.ask(_reading(table, proposed.version))
         return _answered(table, proposed, rows)
 
     async def commit_together(
@@ -263,7 +266,8 @@ class Ledger:
             else:
                 return tuple(CommitResponse(ratified=True) for _ in proposals)
             asked = [(table, proposed.version) for table, proposed in proposals]
-            read = await self.database.run(partial(_all_read, asked), reads=True)
+            with _in_doubt():
+                read = await self.database.run(partial(_all_read, asked), reads=True)
             told = zip(proposals, read, strict=True)
             answers = [(table, p, rows, _answered(table, p, rows)) for (table, p), rows in told]
             if all(answer is not None and answer.ratified for *_, answer in answers):
@@ -471,6 +475,20 @@ def not_owned(table: TableKey, state: str | None) -> TableNotFoundError:
 
 def _lost(table: TableKey, rows: Rows) -> CommitResponse:
     return CommitResponse(ratified=False, latest=_told(table, rows))
+
+
+@contextmanager
+def _in_doubt() -> Iterator[None]:
+    """Look inside why a version was not to be taken: where that fails, nobody knows whose it is.
+
+    It may be that of the same proposal, which something on the way has brought twice.
+    """
+    try:
+        yield
+    except StorageError as error:
+        raise CommitOutcomeUnknownError(
+            f"whether the commit was ratified before is not known: {error}"
+        ) from error
 
 
 def _answered(table: TableKey, proposed: ProposedCommit, rows: Rows) -> CommitResponse | None:

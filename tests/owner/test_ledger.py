@@ -14,6 +14,7 @@ import pytest
 from adelta._concurrency import MOST_THREADS, in_io_thread, map_concurrent
 from adelta.errors import (
     CommitConflictError,
+    CommitOutcomeUnknownError,
     InvalidOptionError,
     InvalidTableError,
     StorageError,
@@ -118,6 +119,33 @@ async def test_commits_of_several_tables_are_all_ratified_or_none(ledger: Ledger
     assert [(one.latest_version, len(one.commits)) for one in told] == [(1, 1), (1, 1)]
     with pytest.raises(InvalidOptionError, match="twice"):
         await ledger.commit_together([(ORDERS, proposal(2, "z")), (ORDERS, proposal(3, "z"))])
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_proposal_that_came_twice_is_in_doubt_where_nobody_can_say_why_it_is_refused(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    """A gateway may bring a request twice, and give back the second answer."""
+    proposed, calls = proposal(1, "a"), list[str]()
+    assert (await ledger.commit(ORDERS, proposed)).ratified
+
+    def failing_later(name: str) -> None:
+        real = getattr(ledger.database, name)
+
+        async def call(*given: object, **named: object) -> object:
+            calls.append(name)
+            if len(calls) > 1:
+                raise StorageError("there is no connection; nothing was changed")
+            return await real(*given, **named)
+
+        monkeypatch.setattr(ledger.database, name, call)
+
+    failing_later("run")
+    if not together:
+        failing_later("ask")
+    one, several = partial(ledger.commit, ORDERS, proposed), [(ORDERS, proposed)]
+    with pytest.raises(CommitOutcomeUnknownError, match="no connection"):
+        await (ledger.commit_together(several) if together else one())
 
 
 async def test_commits_of_several_tables_in_opposite_order_do_not_wait_for_each_other(
