@@ -24,11 +24,12 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from adelta.kernel.data_skipping.statistic import Columns
     from adelta.kernel.expressions.nodes import Node
 
-__all__ = ["EXTREMES_COLUMNS", "exact_extremes", "exact_row_counts"]
+__all__ = ["EXTREMES_COLUMNS", "exact_extremes", "exact_row_counts", "may_tell_extremes"]
 
 arrow: Any = pa  # of types that are known at run time only
 
@@ -57,7 +58,7 @@ def exact_row_counts(
         paths = columns_of(where)
         if can_fail(where) or not all(len(p) == 1 and p[0].lower() in folded for p in paths):
             return None
-    counts = _row_counts(files)
+    counts = _row_counts(parse_stats(files.column("stats"), [_NUM_RECORDS]), files)
     unknown = pc.indices_nonzero(counts.is_null()).cast(pa.int64())
     return int(pc.sum(counts).as_py() or 0), cast("pa.Int64Array", unknown)
 
@@ -73,35 +74,45 @@ def exact_extremes(
 
     Example: of files with the ids 1 to 3 and 2 to 5 it is 1 and 5.
     """
-    counts = _row_counts(files)
+    if not may_tell_extremes(field.type, is_partition=is_partition):
+        return None
+    name = physical_name(field, mapping_mode)
+    asked = () if is_partition else _statistics_of(name, field.type)
+    found = parse_stats(files.column("stats"), [_NUM_RECORDS, *asked])
+    counts = _row_counts(found, files)
     if counts.null_count:
         return None
-    files = files.filter(pc.greater(counts, 0))
-    name = physical_name(field, mapping_mode)
+    has_rows = pc.greater(counts, 0)
+    files = files.filter(has_rows)
     if is_partition:
         return _of_partitions(files, name, field)
     if files.column("deletion_vector").null_count < files.num_rows:
         return None
-    return _of_statistics(files, name, field.type)
+    return _of_statistics({path: each.filter(has_rows) for path, each in found.items()}, asked)
 
 
-def _of_partitions(files: pa.Table, name: str, field: t.StructField) -> pa.Array[Any] | None:
-    if field.type in _UNORDERED:
-        return None
+def may_tell_extremes(data_type: t.DataType, *, is_partition: bool) -> bool:
+    """Whether `exact_extremes` can tell those of a column of a type, whatever the files are."""
+    return data_type not in _UNORDERED if is_partition else data_type in _EXACT
+
+
+def _of_partitions(files: pa.Table, name: str, field: t.StructField) -> pa.Array[Any]:
     key = scalar_of(name, pa.string())
     texts = pc.unique(pc.map_lookup(files.column("partition_values"), key, "first"))
     values = parse_partition_values(texts, field.type, column=field.name)
     return _ends(values, values)
 
 
-def _of_statistics(files: pa.Table, name: str, data_type: t.DataType) -> pa.Array[Any] | None:
-    if data_type not in _EXACT:
-        return None
+def _statistics_of(name: str, data_type: t.DataType) -> tuple[Statistic, ...]:
+    """The least value of a column, the greatest, how many are NULL, and whether that is exact."""
     low, high = (
         Statistic((bound, name), (bound, name), data_type) for bound in (MIN_VALUES, MAX_VALUES)
     )
-    nulls = Statistic((NULL_COUNT, name), (NULL_COUNT, name), t.LONG)
-    found = parse_stats(files.column("stats"), [low, high, nulls, _NUM_RECORDS, _TIGHT_BOUNDS])
+    return low, high, Statistic((NULL_COUNT, name), (NULL_COUNT, name), t.LONG), _TIGHT_BOUNDS
+
+
+def _of_statistics(found: Columns, asked: Sequence[Statistic]) -> pa.Array[Any] | None:
+    low, high, nulls, tight = asked
     least, greatest = found[low.path], found[high.path]
     absent, rows = found[nulls.path], found[_NUM_RECORDS.path]
     is_empty = pc.fill_null(pc.equal(absent, rows), False)
@@ -110,7 +121,7 @@ def _of_statistics(files: pa.Table, name: str, data_type: t.DataType) -> pa.Arra
         pc.less_equal(least, greatest),
         pc.equal(least, widen(least, low)),  # no date of a calendar that nobody knows
     ]
-    is_told = pc.fill_null(found[_TIGHT_BOUNDS.path], True)
+    is_told = pc.fill_null(found[tight.path], True)
     for each in are_values:
         is_told = pc.and_(is_told, pc.fill_null(each, False))
     if not pc.all(pc.or_(is_empty, is_told), min_count=0).as_py():
@@ -124,9 +135,9 @@ def _ends(least: Values, greatest: Values) -> pa.Array[Any]:
     return ends
 
 
-def _row_counts(files: pa.Table) -> pa.Array[Any]:
+def _row_counts(found: Columns, files: pa.Table) -> pa.Array[Any]:
     """How many rows each of the files has that are not deleted; NULL where nothing says."""
-    records = parse_stats(files.column("stats"), [_NUM_RECORDS])[_NUM_RECORDS.path]
+    records = found[_NUM_RECORDS.path]
     vectors = files.column("deletion_vector").combine_chunks()
     removed = pc.fill_null(pc.struct_field(vectors, "cardinality"), scalar_of(0, pa.int64()))
     if isinstance(removed, pa.ChunkedArray):

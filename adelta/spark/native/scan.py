@@ -20,6 +20,7 @@ from adelta.kernel.data_skipping.exact import (
     EXTREMES_COLUMNS,
     exact_extremes,
     exact_row_counts,
+    may_tell_extremes,
 )
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name, physical_schema
@@ -346,12 +347,14 @@ async def _row_count(version: OpenVersion, large: FilesOnExecutors | None) -> in
 async def _extremes(version: OpenVersion, field: t.StructField) -> bytes:
     """The least and the greatest value of a column, as `TableFileIndex.java` reads them."""
     snapshot = version.snapshot
+    is_partition = field.name in snapshot.partition_columns
+    if not may_tell_extremes(field.type, is_partition=is_partition):
+        return b""
     try:
         files = await snapshot.files(columns=EXTREMES_COLUMNS)
     finally:
         await give_back_connections(version._table)
     mode = snapshot._configuration.column_mapping_mode
-    is_partition = field.name in snapshot.partition_columns
     found = await in_thread(exact_extremes, files, field, mode, is_partition=is_partition)
     return b"" if found is None else b"".join(encode_values(found, field.type))
 
