@@ -26,7 +26,7 @@ class StructValue:
 
     `kept` is the struct as it was, `fields` are the values by field, in the order of the target.
     A struct that was null becomes one, with what is set in it. Where `source` is given, all that is
-    set comes of that struct; where it is null, nothing becomes of a struct that keeps no field.
+    set comes of that struct; where both it and `kept` are null, nothing becomes of it.
     """
 
     kept: Column
@@ -44,8 +44,7 @@ class StructValue:
         mask = None
         if self.source is not None:
             mask = pc.is_null(evaluate(self.source, rows))
-            if any(value == _field(self.kept, name) for name, value in self.fields):
-                mask = pc.and_(mask, pc.is_null(evaluate(self.kept, rows)))
+            mask = pc.and_(mask, pc.is_null(evaluate(self.kept, rows)))
         return pa.StructArray.from_arrays(arrays, names, mask=mask)
 
 
@@ -72,10 +71,6 @@ def nodes_of(value: Assigned) -> Iterator[Node]:
         yield value.source
     for _, inner in value.fields:
         yield from nodes_of(inner)
-
-
-def _field(column: Column, name: str) -> Column:
-    return Column((*column.path, name))
 
 
 def column_path(name: str, schema: StructType, alias: str | None = None) -> tuple[str, ...] | None:

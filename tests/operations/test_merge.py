@@ -577,6 +577,21 @@ async def test_structs_take_in_fields_and_keep_those_that_the_source_lacks(
     assert [row["at"]["y"] for row in await contents(table)] == [1, 2, 3]
 
 
+async def test_a_null_struct_of_the_source_keeps_fields_that_it_lacks_at_any_depth() -> None:
+    # C6-08: castIfNeeded and hasExtraStructFieldsToPreserveValue in delta-spark
+    inner = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    schema = pa.schema([("id", pa.int64()), ("at", pa.struct([("in", inner), ("n", pa.int64())]))])
+    full = [{"id": 1, "at": {"in": {"x": 1, "y": 2}, "n": 3}}, {"id": 2, "at": None}]
+    table = await table_of(pa.Table.from_pylist(full, schema))
+    fewer = pa.struct([("in", pa.struct([("x", pa.int64())])), ("n", pa.int64())])
+    nulls = pa.table({"id": [1, 2], "at": pa.nulls(2, fewer)})
+    await merge(table, nulls, SAME, schema_mode="merge").when_matched_update_all().execute()
+    assert [row["at"] for row in await contents(table)] == [
+        {"in": {"x": None, "y": 2}, "n": None},
+        None,
+    ]
+
+
 async def test_columns_become_wider_where_the_table_lets_them() -> None:
     schema = pa.schema([("id", pa.int64()), ("n", pa.int32())])
     rows = pa.table({"id": [1], "n": [1]}, schema)
