@@ -278,6 +278,22 @@ async def test_columns_are_those_of_all_files_and_every_one_is_nullable(tmp_path
     )
 
 
+async def test_a_file_whose_writer_saw_no_value_of_a_nested_column_has_nulls_there(
+    tmp_path: Path,
+) -> None:
+    nested = {"a": [[1]], "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))}
+    put(tmp_path, "a.parquet", pa.table({**nested, "s": [{"x": 1}], "t": [{"y": [2]}]}))
+    none = {name: pa.nulls(1) for name in "ams"}
+    put(tmp_path, "b.parquet", pa.table({**none, "t": [{"y": None}]}))
+    await adelta.convert(tmp_path)
+    async with adelta.open_table(tmp_path) as table:
+        rows = await (await table.snapshot()).scan().to_arrow()
+    assert rows.to_pylist() == [
+        {"a": [1], "m": [("k", 1)], "s": {"x": 1}, "t": {"y": [2]}},
+        {"a": None, "m": None, "s": None, "t": {"y": None}},
+    ]
+
+
 async def test_structs_that_hold_the_same_fields_are_told_from_each_other(tmp_path: Path) -> None:
     for name in "abc":
         inner = pa.struct([pa.field("x", pa.int64(), nullable=name != "c")])

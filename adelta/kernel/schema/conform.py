@@ -83,6 +83,8 @@ def conform(values: Values, target: t.DataType, mode: ColumnMappingMode, column:
     kind = to_arrow_type(target)
     if conforms(values.type, kind, mode):
         return values
+    if pa.types.is_null(values.type):  # a file whose writer has seen no value of the column
+        return arrow.nulls(len(values), kind)
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     try:
@@ -168,7 +170,7 @@ def _variant(values: Values, column: str) -> Values:
 
 def _primitive(values: Values, target: t.DataType, kind: pa.DataType) -> Values:
     have = values.type
-    if pa.types.is_null(kind) or pa.types.is_null(have):
+    if pa.types.is_null(kind):
         return arrow.nulls(len(values), kind)
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(have):
         return _timestamp(values, have, kind)
