@@ -100,17 +100,15 @@ def merged_stats(
 ) -> str:
     """`before` with what `now` says of rows and `columns`; every other number stays as it is.
 
-    With `wide` bounds they are those of all rows of a file, of which some are deleted.
+    With `wide` bounds they are those of all rows of a file, of which some are deleted. Bounds that
+    were wide before stay so, as long as one of them is kept.
     """
     old, new = _parsed(before), _parsed(now)
+    kept = {name: _without(old.get(name), columns) for name in _BY_COLUMN}
     made: dict[str, Any] = {"numRecords": new["numRecords"]}
-    if wide:
+    if wide or (old.get("tightBounds") is False and any(kept.values())):
         made["tightBounds"] = _Raw("false")
-    for name in _BY_COLUMN:
-        kept = old.get(name)
-        tree: dict[str, Any] = kept if isinstance(kept, dict) else {}
-        for column in columns:
-            _drop(tree, column.physical)
+    for name, tree in kept.items():
         found = new.get(name)
         made[name] = _joined(tree, found if isinstance(found, dict) else {})
     made.update((name, value) for name, value in old.items() if name not in _OWN)
@@ -134,6 +132,13 @@ def _parsed(text: str | None) -> dict[str, Any]:
 def _at(tree: Any, path: tuple[str, ...]) -> Any:
     for step in path:
         tree = tree.get(step) if isinstance(tree, dict) else None
+    return tree
+
+
+def _without(found: Any, columns: Sequence[WantedColumn]) -> dict[str, Any]:
+    tree: dict[str, Any] = found if isinstance(found, dict) else {}
+    for column in columns:
+        _drop(tree, column.physical)
     return tree
 
 

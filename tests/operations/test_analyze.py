@@ -181,3 +181,14 @@ async def test_numbers_of_other_columns_stay_as_they_are_written(tmp_path: Path)
         '{"numRecords":3,"minValues":{"d":1.230000000000000000009,"id":1},"maxValues":{"id":3},'
         '"nullCount":{"id":0}}'
     )
+
+
+async def test_bounds_of_other_columns_that_are_wide_stay_so(tmp_path: Path) -> None:
+    async with await adelta.create_table(tmp_path, ROWS.schema) as table:
+        columns = wanted_columns((await latest_state(table)).configuration, ["id"])
+    new = '{"numRecords":3,"minValues":{"id":1},"maxValues":{"id":3},"nullCount":{"id":0}}'
+    for other, wide in (('"d":0.5,', True), ("", False)):
+        old = f'{{"numRecords":3,"tightBounds":false,"minValues":{{{other}"id":0}}}}'
+        found = orjson.loads(merged_stats(old, new, columns, wide=False))
+        assert found["minValues"]["id"] == 1
+        assert ("tightBounds" in found) == wide
