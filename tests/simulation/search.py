@@ -5,7 +5,7 @@ not gone into again: a state is what the store holds, and where each process is,
 the answers that it has had. Requests for the data files of a transaction, which no other process
 asks for, are carried out at once. Of two requests that do not meet, both orders come to one state;
 one is tried (sleep sets, kept with the states). A request by which others' answers become fixed, so
-that they are carried out at once from then on, meets all the others.
+that they are carried out at once from then on, meets those of the processes that wait for them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hashlib
 import time
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from adelta.errors import AdeltaError, StorageError
@@ -31,24 +32,34 @@ __all__ = ["Figures", "Scene", "Search", "Step"]
 
 R = TypeVar("R")
 
+Waiting = dict[str, set[str]]
+"""The processes that have no answer yet to a request, by what the request is about."""
+
+_NOBODY: set[str] = set()
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One request of a process: the how-manieth of its kind, for its path.
 
-    One that `settles` something lets requests of other processes be carried out at once.
+    One that `settles` something may let other processes' requests be carried out at once, of those
+    that are about the same.
     """
 
     process: str
     request: Request
     number: int
+    about: str = ""
     settles: bool = False
 
-    def meets(self, other: Step) -> bool:
-        """Whether it matters which of the two comes first."""
-        if self.process == other.process or self.settles or other.settles:
+    def meets(self, other: Step, waiting: Waiting) -> bool:
+        """Whether it matters which of the two comes first, while others are `waiting`."""
+        if self.process == other.process or self.request.meets(other.request):
             return True
-        return self.request.meets(other.request)
+        mine, its = (
+            waiting.get(each.about, _NOBODY) if each.settles else _NOBODY for each in (self, other)
+        )
+        return other.process in mine or self.process in its or not mine.isdisjoint(its)
 
     def __str__(self) -> str:
         return f"{self.process}: {self.request.kind} {self.request.path}"
@@ -59,6 +70,33 @@ class _Pending:
     step: Step
     effect: Callable[[], Any]
     answered: asyncio.Future[Any]
+
+
+class _Past:
+    """What a process has been told, which says where it is.
+
+    Of answers that it has sent nothing after, the order does not count: it waits for others yet.
+    """
+
+    def __init__(self) -> None:
+        self._closed = b""
+        self._open: list[bytes] = []
+
+    def add(self, said: bytes) -> None:
+        """The process is told something."""
+        self._open.append(said)
+
+    def close(self) -> None:
+        """The process goes on by what it has been told so far."""
+        if self._open:
+            self._closed, self._open = self.digest(), []
+
+    def digest(self) -> bytes:
+        """What stands for all of it."""
+        past = hashlib.blake2b(self._closed, digest_size=16)
+        for said in sorted(self._open):
+            past.update(said + b"\n")
+        return past.digest()
 
 
 class _CutError(Exception):
@@ -93,23 +131,27 @@ class Figures:
 class Held:
     """A network that keeps requests until it is told which one comes next.
 
-    One that `is_local` is carried out at once; one that `settles` something may make others so.
+    One that `is_local` is carried out at once; one that `settles` something may make others so, of
+    those that are `about` the same.
     """
 
     def __init__(
         self,
         world: World,
         bucket: Bucket,
-        is_local: Callable[[Request, Bucket], bool],
+        is_local: Callable[[Step, Held], bool],
         settles: Callable[[Request], bool],
+        about: Callable[[Request], str] = attrgetter("path"),
     ) -> None:
         self.world = world
         self.bucket = bucket
         self.is_local = is_local
         self.settles = settles
+        self.about = about
         self.pending: list[_Pending] = []
         self.taken: list[Step] = []
-        self.past: dict[str, bytes] = {}  # of each process, in place of all its answers
+        self.past: dict[str, _Past] = {}
+        self.told: list[tuple[str, bytes]] = []
         self._counts: dict[tuple[str, str, str], int] = {}
 
     async def carry(self, request: Request, effect: Callable[[], R]) -> R:
@@ -118,9 +160,10 @@ class Held:
         if self.world.ended:
             raise StorageError("the world has ended")
         assert process is not None
+        self._past(process.name).close()
         key = (process.name, request.kind, request.path)
         self._counts[key] = number = self._counts.get(key, 0) + 1
-        step = Step(process.name, request, number, self.settles(request))
+        step = Step(process.name, request, number, self.about(request), self.settles(request))
         pending = _Pending(step, effect, self.world.loop.create_future())
         self.pending.append(pending)
         return await pending.answered  # type: ignore[no-any-return]
@@ -141,9 +184,11 @@ class Held:
             else:
                 pending.answered.set_result(answer)
         said = f"{step} {step.number} {answer!r}".encode()
-        past = hashlib.blake2b(self.past.get(step.process, b""), digest_size=16)
-        past.update(said)
-        self.past[step.process] = past.digest()
+        self._past(step.process).add(said)
+        self.told.append((step.process, said))
+
+    def _past(self, process: str) -> _Past:
+        return self.past.setdefault(process, _Past())
 
     def may_crash(self, process: Process) -> None:
         """Let the process fail at any moment, until it is `over`."""
@@ -161,7 +206,7 @@ class Held:
 
     def take_local(self) -> bool:
         """Carry out what nobody else can see; whether there was any."""
-        local = [each for each in self.pending if self.is_local(each.step.request, self.bucket)]
+        local = [each for each in self.pending if self.is_local(each.step, self)]
         for each in local:
             self.take(each)
         return bool(local)
@@ -174,13 +219,20 @@ class Held:
                 each.answered.exception()  # whoever waited for it may have crashed
         self.pending.clear()
 
+    def waiting(self) -> Waiting:
+        """Who waits for what."""
+        found: Waiting = {}
+        for each in self.pending:
+            found.setdefault(each.step.about, set()).add(each.step.process)
+        return found
+
     def state(self) -> bytes:
         """What stands for the state that the world is in."""
         told = hashlib.blake2b(digest_size=16)
         for path in sorted(self.bucket.objects):
             told.update(f"{path} {self.bucket.objects[path].meta.etag}\n".encode())
         for name in sorted(self.past):
-            told.update(name.encode() + self.past[name])
+            told.update(name.encode() + self.past[name].digest())
         return told.digest()
 
 
@@ -207,6 +259,7 @@ class Scene(Protocol):
 class _Node:
     todo: list[Step]
     sleep: frozenset[Step]
+    waiting: Waiting
     chosen: Step | None = None
     done: list[Step] = field(default_factory=list)
 
@@ -214,7 +267,9 @@ class _Node:
         """What need not be tried after the step that was chosen."""
         assert self.chosen is not None
         return frozenset(
-            each for each in self.sleep.union(self.done) if not each.meets(self.chosen)
+            each
+            for each in self.sleep.union(self.done)
+            if not each.meets(self.chosen, self.waiting)
         )
 
     def advance(self) -> bool:
@@ -311,7 +366,7 @@ class Search:
         else:
             todo = [each for each in enabled if each not in sleep]
         self._asleep[state] = sleep
-        node = _Node(todo, sleep)
+        node = _Node(todo, sleep, network.waiting())
         if not node.advance():
             raise _CutError
         return node

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
@@ -49,7 +50,8 @@ Row = tuple[str, int]
 COLUMN_1 = ("red", "blue")
 SCHEMA = pa.schema([("col1", pa.string()), ("col2", pa.int64())])
 _ENTRIES, _FIRST = ".dynamodb/", "|00000000000000000000.json"
-_COMPLETE = b"('complete', 'true')"
+_COMPLETE, _UNMARKED = b"('complete', 'true')", b"'complete': 'false'"
+_COMMIT = re.compile(r"[0-9]{20}\.json")
 _VIOLATED = "Error: Invariant ConsistentRead is violated."
 _INVALID = "Error: Invariant ValidDeltaLog is violated."
 BASE: tuple[Row, ...] = (("red", 1), ("blue", 1))
@@ -222,7 +224,7 @@ class _Scene:
         objects = dict(base(**{flag: getattr(configuration, flag) for flag in flags}))
         self.bucket = Bucket(self.world, conditional=configuration.put_if_absent, objects=objects)
         self.bucket.on_change = self._committed
-        self.network = Held(self.world, self.bucket, _is_local, _settles)
+        self.network = Held(self.world, self.bucket, _is_local, _settles, _about)
         self.items: dict[str, Item] = {}
         self.rows = BASE
         self.history: list[tuple[int, str]] = []
@@ -365,14 +367,15 @@ def _action_of(request: Request) -> str:
     return "TryCommitTxn" if _version(request.path) is not None else "AfterCommit"
 
 
-def _is_local(request: Request, bucket: Bucket) -> bool:
+def _is_local(step: Step, network: Held) -> bool:
     """Whether no other process can tell when it is carried out.
 
     Names of data files are drawn, and those of temporary files, which nobody knows before there is
-    an entry; commits that are there stay as they are, up to the first overwritten one, which
-    is found; so do entries that are complete; nobody writes checkpoints here, nor an entry for
-    version 0, which is asserted.
+    an entry, nor ever after it who has not seen it before it was complete; commits that are there
+    stay as they are, up to the first overwritten one, which is found; so do entries that are
+    complete; nobody writes checkpoints here, nor an entry for version 0, which is asserted.
     """
+    request, bucket = step.request, network.bucket
     path = request.path
     if request.kind == "crash":
         return False
@@ -383,17 +386,36 @@ def _is_local(request: Request, bucket: Bucket) -> bool:
     if not path.startswith("_delta_log/"):
         return True
     if "/.tmp/" in path:
-        return request.kind == "put"
+        is_last = request.kind == "delete" and not _is_known(path, step.process, network)
+        return request.kind == "put" or is_last
     if request.kind not in ("get", "head"):
         return False
     is_there = _version(path) is not None and path in bucket.objects
     return is_there or path == LAST_CHECKPOINT_PATH
 
 
+def _is_known(temporary: str, process: str, network: Held) -> bool:
+    """Whether others than the process know of a temporary file, or can be told yet."""
+    name = temporary.removeprefix("_delta_log/").encode()
+    objects = network.bucket.objects
+    entries = (it.data for path, it in objects.items() if path.startswith(_ENTRIES))
+    if any(name in entry and _COMPLETE not in entry for entry in entries):
+        return True
+    return any(
+        name in said and _UNMARKED in said for other, said in network.told if other != process
+    )
+
+
 def _settles(request: Request) -> bool:
     """Whether others' requests may be local by it that were not."""
     is_entry = request.path.startswith(_ENTRIES)
     return not request.reads and (is_entry or _version(request.path) is not None)
+
+
+def _about(request: Request) -> str:
+    """The commit that a request is about: by itself, its entry or its temporary file."""
+    found = _COMMIT.search(request.path)
+    return request.path if found is None else found[0]
 
 
 def _version(path: str) -> int | None:
