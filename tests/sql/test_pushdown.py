@@ -19,6 +19,7 @@ from adelta.errors import InvalidStatementError, MissingDataFileError
 from adelta.kernel.expressions.nodes import Column, Comparison, IsNull, Literal, Not
 from adelta.kernel.schema import types as t
 from adelta.sql.engine.pushdown import predicate_of
+from adelta.sql.engine.run import running_query
 from adelta.table import Table
 from tests.support.stores import CountingStore
 
@@ -129,6 +130,28 @@ async def test_a_filter_keeps_what_duckdb_itself_would(table, condition):
         expected = [row[0] for row in plain.execute(text).fetchall()]
     found = await adelta.sql(text, tables={"t": table})
     assert found["id"].to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "EXISTS (SELECT 1 FROM s WHERE s.id = t.id + 1)",
+        "NOT EXISTS (SELECT 1 FROM s WHERE s.id + 1 = t.id AND s.f < t.f)",
+        "p IN (SELECT p FROM s WHERE abs(s.id) = t.id)",
+        "f > (SELECT max(s.f) FROM s WHERE s.id = t.id - 1)",
+    ],
+)
+async def test_a_query_about_what_is_computed_of_each_row_is_a_join_by_hashes(table, asked):
+    snapshot = await table.snapshot()
+    text = f"EXPLAIN SELECT count(*) FROM t WHERE {asked}"
+    async with (
+        running_query(text, {"t": snapshot, "s": snapshot}, zone="UTC") as running,
+        aclosing(running.batches()) as batches,
+    ):
+        (plan,) = [batch.column(1)[0].as_py() async for batch in batches]
+    assert "HASH_JOIN" in plan
+    assert "CROSS_PRODUCT" not in plan
+    assert "NESTED_LOOP_JOIN" not in plan
 
 
 async def test_a_query_that_is_left_or_cancelled_ends_its_scans(table):

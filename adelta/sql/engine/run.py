@@ -20,7 +20,7 @@ from adelta.errors import InvalidStatementError, InvalidUseError, OutOfMemoryErr
 from adelta.sql.engine.feed import Feeds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 
     from adelta.snapshot import Snapshot
 
@@ -81,8 +81,8 @@ async def running_query(
         connection = await in_engine_thread(lambda: _connect(zone), lambda: None)
         for name, table in tables.items():
             source = table if isinstance(table, pa.Table) else _relation(table, feeds)
-            connection.register(name, source)
-        reader = await _in_engine(connection, feeds, lambda: _begin(connection, text))
+            connection.register(f"{name}_rows", source)
+        reader = await _in_engine(connection, feeds, lambda: _begin(connection, tables, text))
         yield RunningQuery(connection, reader, feeds)
     finally:
         feeds.interrupt()
@@ -122,7 +122,20 @@ def _connect(zone: str) -> Any:
     return connection
 
 
-def _begin(connection: Any, text: str) -> pa.RecordBatchReader:
+def _view(name: str) -> str:
+    """A table as queries see it.
+
+    Of rows that come from Arrow, DuckDB makes no hash table for a query within a query that asks
+    something computed of each row outside: it compares every row with every row. What is a union,
+    if only with nothing, it joins; columns and filters are asked of the rows as before.
+    """
+    rows = f"SELECT * FROM {name}_rows"
+    return f"CREATE TEMP VIEW {name} AS {rows} UNION ALL {rows} WHERE false"
+
+
+def _begin(connection: Any, tables: Iterable[str], text: str) -> pa.RecordBatchReader:
+    for name in tables:
+        connection.execute(_view(name))
     reader: pa.RecordBatchReader = connection.sql(text).to_arrow_reader(_BATCH_ROWS)
     return reader
 
