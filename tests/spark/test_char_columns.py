@@ -33,6 +33,16 @@ CONDITIONS = (
     "s.k = 'x '",
     "v = 'a'",
     "c IS NULL OR c = 'ccc'",
+    "c BETWEEN 'a' AND 'bb'",
+    "c NOT BETWEEN 'a' AND 'bb'",
+    "c BETWEEN 'a  ' AND 'bb '",
+    "c = d",
+    "c <=> d",
+    "d < c",
+    "c BETWEEN d AND d",
+    "c = concat('a', '')",
+    "c > lower('A')",
+    "c IN ('ccc', trim(' a '))",
 )
 ROWS = pa.table(
     {
@@ -40,6 +50,7 @@ ROWS = pa.table(
         "c": ["a", "a  ", "bb", "ccc", None],
         "s": pa.array([{"k": "x"}, {"k": "x "}, None, {"k": "xy"}, {"k": None}]),
         "v": ["a", "a ", None, "b", "a"],
+        "d": ["a    ", "b", "bb", "cc", None],
         "hit": pa.array([None] * 5, pa.int32()),
     }
 )
@@ -47,7 +58,7 @@ ROWS = pa.table(
 
 @pytest.fixture
 def place(spark: SparkSession, tmp_path: Path) -> str:
-    columns = "id INT, c CHAR(3), s STRUCT<k: CHAR(2)>, v VARCHAR(3), hit INT"
+    columns = "id INT, c CHAR(3), s STRUCT<k: CHAR(2)>, v VARCHAR(3), d CHAR(5), hit INT"
     spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({columns}) USING delta")
     adelta.write_table(str(tmp_path), ROWS)  # as they are
     return str(tmp_path)

@@ -24,6 +24,7 @@ __all__ = [
     "TRUE",
     "And",
     "Arithmetic",
+    "Bound",
     "Call",
     "Case",
     "Cast",
@@ -73,6 +74,11 @@ class Comparison:
     op: str
     left: Node
     right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Comparison):
+    """One of the comparisons that BETWEEN is: Spark adds no blanks to them (`char_padding`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +223,7 @@ def with_children(node: Node, children: tuple[Node, ...]) -> Node:
         case Column() | Literal():
             return node
         case Comparison(op, _, _):
-            return Comparison(op, *children)
+            return type(node)(op, *children)
         case Arithmetic(op, _, _):
             return Arithmetic(op, *children)
         case And():

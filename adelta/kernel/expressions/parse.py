@@ -26,6 +26,7 @@ from adelta.kernel.expressions.nodes import (
     TRUE,
     And,
     Arithmetic,
+    Bound,
     Call,
     Case,
     Cast,
@@ -320,10 +321,9 @@ class _Parser:
             case "IN":
                 found: Node = self._in(left)
             case "BETWEEN":
-                low = self.expression(_COMPARISON)
+                low = Bound(">=", left, self.expression(_COMPARISON))
                 self._expect("AND")
-                high = self.expression(_COMPARISON)
-                found = And((Comparison(">=", left, low), Comparison("<=", left, high)))
+                found = And((low, Bound("<=", left, self.expression(_COMPARISON))))
             case "LIKE":
                 found = self._like(left)
             case "RLIKE" | "REGEXP":

@@ -2,6 +2,7 @@ package adelta.spark;
 
 import java.time.Instant;
 import java.util.function.Function;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -9,8 +10,11 @@ import org.apache.spark.sql.catalyst.expressions.CommonExpressionDef;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
 import org.apache.spark.sql.catalyst.expressions.EvalMode$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules;
+import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.With;
@@ -95,13 +99,30 @@ public final class SqlText implements Function {
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
             if (node instanceof InheritAnalysisRules) {
                 Expression meant = ((RuntimeReplaceable) node).replacement();
-                return isDefinedAt(meant) ? applyOrElse(meant, otherwise) : (Object) meant;
+                Object found = isDefinedAt(meant) ? applyOrElse(meant, otherwise) : (Object) meant;
+                boolean isBetween = ((Expression) node).prettyName().equals("between");
+                return isBetween && found instanceof And ? between((And) found) : found;
             }
             if (node instanceof With) {
                 return ((With) node).child().transform(new Inlined((With) node));
             }
             return isMoment(node) ? (Object) moment((Literal) node) : otherwise.apply(node);
         }
+    }
+
+    /** The same as BETWEEN, whose bounds get no blanks where columns of char(n) do. */
+    private static Expression between(And both) {
+        if (!(both.left() instanceof GreaterThanOrEqual && both.right() instanceof LessThanOrEqual)) {
+            return both;
+        }
+        GreaterThanOrEqual low = (GreaterThanOrEqual) both.left();
+        LessThanOrEqual high = (LessThanOrEqual) both.right();
+        if (!low.left().semanticEquals(high.left())) {
+            return both;
+        }
+        String text = "((" + of(low.left()) + ") BETWEEN (" + of(low.right()) + ") AND ("
+            + of(high.right()) + "))";
+        return new PrettyAttribute(text, DataTypes.BooleanType);
     }
 
     private static boolean isMoment(Object node) {

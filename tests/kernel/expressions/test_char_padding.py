@@ -42,6 +42,16 @@ WRITTEN = {
     "s.k = 'x'": "rpad(s.k, 2, ' ') = 'x'",
     "C LIKE 'a%' OR v = 'a'": "rpad(C, 3, ' ') LIKE 'a%' OR v = 'a'",
     "target.c = source.c": "rpad(target.c, 3, ' ') = source.c",
+    "c < long": "rpad(c, 200, ' ') < rpad(long, 200, ' ')",
+    "c IN (target.long)": "rpad(c, 200, ' ') = rpad(target.long, 200, ' ')",
+    "c = s.k": "rpad(c, 3, ' ') = rpad(s.k, 2, ' ')",
+    "c BETWEEN 'a' AND long": "rpad(c, 3, ' ') >= 'a' AND rpad(c, 3, ' ') <= rpad(long, 200, ' ')",
+    "c BETWEEN 'a' AND 'b' AND v = 'x'": "rpad(c, 3, ' ') >= 'a' AND rpad(c, 3, ' ') <= 'b' AND "
+    "v = 'x'",
+    "lower('A') < c": "rpad(c, greatest(3, length(lower('A'))), ' ') > "
+    "rpad(lower('A'), greatest(3, length(lower('A'))), ' ')",
+    "c = 1 + 1": "rpad(c, 3, ' ') = 1 + 1",
+    "c IN (trim('a'), v)": "rpad(c, 3, ' ') IN (trim('a'), v)",
 }
 
 
