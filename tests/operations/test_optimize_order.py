@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,18 @@ import pytest
 
 from adelta.errors import InvalidOptionError, InvalidUseError, SchemaMismatchError
 from adelta.operations import (
+    add_columns,
+    analyze,
     cluster_by,
     create_table,
     delete,
     history,
     optimize,
+    rename_column,
     write_table,
 )
 from adelta.operations.rearrange import cubes, sorting
+from adelta.operations.rearrange.bins import FileSizes
 from adelta.table import Table, latest_state, open_table
 from adelta.write import spill
 
@@ -224,6 +229,32 @@ async def test_a_clustered_table_is_clustered_bit_by_bit(
     peer = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table()
     assert peer.num_rows == 7000
     assert len(await contents(table)) == 7000
+
+
+async def test_rows_stay_clustered_by_a_column_whatever_it_is_called(tmp_path: Path) -> None:
+    mapped = {"delta.columnMapping.mode": "name"}
+    table = await create_table(str(tmp_path), SCHEMA, cluster_by=["s.x"], properties=mapped)
+    await write_table(table, rows(200))
+    assert (await optimize(table)).num_files_removed == 1
+    await rename_column(table, "s", "t")
+    assert (await optimize(table, full=True)).versions == ()
+    # another column of the name that it had
+    await add_columns(table, SCHEMA.remove(4).remove(2).remove(1).remove(0))
+    await analyze(table, columns=["s"])
+    await cluster_by(table, ["s.x"])
+    assert (await optimize(table)).versions == ()
+    assert (await optimize(table, full=True)).num_files_removed == 1
+    (file,) = await live(table)
+    assert orjson.loads(file.tags["ZCUBE_ZORDER_BY"]) == ["s.x"]
+    # what others have clustered says what the columns were called
+    tags = {name: tag for name, tag in file.tags.items() if name.startswith("ZCUBE")}
+    configuration = (await latest_state(table)).configuration
+    for name, bins in (("s.x", 0), ("id", 1)):
+        theirs = replace(file, tags={**tags, "ZCUBE_ZORDER_BY": f'["{name}"]'})
+        plan = cubes.plan_clustering(
+            configuration, [theirs], [("s", "x")], FileSizes(1, 0), cubes.CubeSizes(), full=True
+        )
+        assert len(plan.bins) == bins
 
 
 def cubes_of(files: list[Any]) -> dict[str, list[Any]]:

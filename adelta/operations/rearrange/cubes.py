@@ -13,6 +13,7 @@ import orjson
 from adelta._chance import new_uuid
 from adelta._dataclasses import dataclass
 from adelta.kernel.schema.alteration import shown
+from adelta.kernel.table_features import physical_clustering_columns
 from adelta.operations.rearrange.bins import (
     Bin,
     by_partition,
@@ -37,6 +38,9 @@ __all__ = ["Cube", "CubeSizes", "cube_tags", "plan_clustering", "plan_z_order"]
 _ID: Final = "ZCUBE_ID"
 _COLUMNS: Final = "ZCUBE_ZORDER_BY"
 _CURVE: Final = "ZCUBE_ZORDER_CURVE"
+_PHYSICAL: Final = "adelta.zcube.physicalColumns"
+"""What files call the columns: it stays where a column gets another name, or its name another."""
+_TAGS: Final = (_ID, _COLUMNS, _CURVE, _PHYSICAL)
 _PROVIDER: Final = "liquid"
 _GIB: Final = 1024 * 1024 * 1024
 
@@ -51,10 +55,11 @@ class CubeSizes:
 
 @dataclass(frozen=True, slots=True)
 class Cube:
-    """What the tags of a file say of the cube that it belongs to."""
+    """What the tags of a file say of the cube that it belongs to; `physical` is adelta's own."""
 
     id: str
     columns: tuple[str, ...]
+    physical: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, file: AddFile) -> Cube | None:
@@ -64,9 +69,34 @@ class Cube:
         if cube is None or columns is None:
             return None
         try:
-            return cls(cube, tuple(map(str, orjson.loads(columns))))
+            physical = map(str, orjson.loads(tags.get(_PHYSICAL) or "[]"))
+            return cls(cube, tuple(map(str, orjson.loads(columns))), tuple(physical))
         except (orjson.JSONDecodeError, TypeError):
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The columns that rows are sorted by: what the table calls them, and what files do."""
+
+    columns: tuple[str, ...]
+    physical: tuple[str, ...]
+
+    @classmethod
+    def by(cls, paths: Sequence[tuple[str, ...]], configuration: TableConfiguration) -> _Order:
+        stored = physical_clustering_columns(paths, configuration.metadata)
+        return cls(tuple(map(shown, paths)), tuple(map(shown, stored)))
+
+    def is_of(self, cube: Cube) -> bool:
+        """Whether the rows of a cube are in this order."""
+        return cube.physical == self.physical if cube.physical else cube.columns == self.columns
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return {
+            _COLUMNS: orjson.dumps(self.columns).decode(),
+            _PHYSICAL: orjson.dumps(self.physical).decode(),
+        }
 
 
 def cube_tags(file: AddFile) -> dict[str, str]:
@@ -74,7 +104,7 @@ def cube_tags(file: AddFile) -> dict[str, str]:
     if Cube.of(file) is None:
         return {}
     tags = file.tags or {}
-    return {name: value for name in (_ID, _COLUMNS, _CURVE) if (value := tags.get(name))}
+    return {name: value for name in _TAGS if (value := tags.get(name))}
 
 
 def plan_z_order(
@@ -88,12 +118,12 @@ def plan_z_order(
     Raises:
         InvalidTableError: a partition value is not of its column's type.
     """
-    names = tuple(map(shown, columns))
+    order = _Order.by(columns, configuration)
     bins = []
     for group in by_partition(files, configuration):
         cubes = {Cube.of(file) for file in group}
         (cube, *others) = cubes
-        done = not others and cube is not None and cube.columns == names
+        done = not others and cube is not None and order.is_of(cube)
         if not done or any(has_too_many_deleted(file, sizes) for file in group):
             bins.append(_planned(configuration, in_order(group), columns, "zorder", sizes))
     merged = FilesAndBytes.of([file for one in bins for file in one.bin.files])
@@ -115,10 +145,10 @@ def plan_clustering(
     Files clustered by other columns, or by others' means, stay as they are, unless the run is
     `full`.
     """
-    names = tuple(map(shown, columns))
-    mine = [file for file in files if _is_mine(file, names)]
+    order = _Order.by(columns, configuration)
+    mine = [file for file in files if _is_mine(file, order)]
     chosen = _worth_it(mine, cubes, sizes)
-    others = [file for file in files if not _is_mine(file, names)] if full else []
+    others = [file for file in files if not _is_mine(file, order)] if full else []
     if not others and len({_cube_id(file) for file in chosen}) <= 1:
         deleted = any(has_too_many_deleted(file, sizes) for file in chosen)
         if not deleted and all(Cube.of(file) for file in chosen):
@@ -134,7 +164,7 @@ def plan_clustering(
     planned = [_planned(configuration, each, columns, "hilbert", sizes) for each in bins]
     stats = ClusteringStats(
         FilesAndBytes.of([file for file in mine if Cube.of(file)]),
-        FilesAndBytes.of([file for file in files if not (_is_mine(file, names) and Cube.of(file))]),
+        FilesAndBytes.of([file for file in files if not (_is_mine(file, order) and Cube.of(file))]),
         len({cube.id for file in mine if (cube := Cube.of(file))}),
         FilesAndBytes.of([*chosen, *others]),
         len(planned),
@@ -142,10 +172,10 @@ def plan_clustering(
     return Plan(tuple(planned), len(files), min(1, len(planned)), clustering=stats)
 
 
-def _is_mine(file: AddFile, names: tuple[str, ...]) -> bool:
+def _is_mine(file: AddFile, order: _Order) -> bool:
     """Whether a file is clustered by these columns, or not at all."""
     cube = Cube.of(file)
-    return file.clustering_provider in (None, _PROVIDER) and (cube is None or cube.columns == names)
+    return file.clustering_provider in (None, _PROVIDER) and (cube is None or order.is_of(cube))
 
 
 def _cube_id(file: AddFile) -> str:
@@ -176,8 +206,8 @@ def _planned(
     task = ClusterTask(configuration, bare(files), tuple(columns), curve, sizes.target)
     tags = {
         _ID: str(new_uuid()),
-        _COLUMNS: orjson.dumps([shown(path) for path in columns]).decode(),
         _CURVE: curve,
+        **_Order.by(columns, configuration).tags,
     }
     provider = _PROVIDER if curve == "hilbert" else None
     return PlannedBin(Bin(tuple(files)), task, tags, provider)
