@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import proxy
 
 import pyarrow as pa
 
@@ -191,7 +192,7 @@ class World:
         pa.set_io_thread_count(1)
         collects = gc.isenabled()
         gc.disable()  # else what is collected, and when, would be part of the world
-        have_jobs_run(self.loop, self.loop)
+        have_jobs_run(self.loop, proxy(self.loop))  # by itself it would be kept for ever
         try:
             with (
                 numbered_scopes(),
