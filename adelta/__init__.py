@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adelta import sync as sync
     from adelta._handles import Table as Table
     from adelta._handles import open_table as open_table
+    from adelta._preload import preload as preload
     from adelta._version import __version__ as __version__
     from adelta.changes.feed import changes as changes
     from adelta.changes.tail import tail as tail
@@ -144,6 +145,7 @@ __all__ = exports(
     __name__,
     {
         "adelta._handles": ("Table", "open_table"),
+        "adelta._preload": ("preload",),
         "adelta._version": ("__version__",),
         "adelta.changes.feed": ("changes",),
         "adelta.changes.tail": ("tail",),

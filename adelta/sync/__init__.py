@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from adelta import ZOrderStats as ZOrderStats
     from adelta import __version__ as __version__
     from adelta import identity_column as identity_column
+    from adelta import preload as preload
     from adelta import register_commit_owner as register_commit_owner
     from adelta.sync import consumers as consumers
     from adelta.sync import lake as lake
@@ -207,6 +208,7 @@ __all__ = exports(
             "ZOrderStats",
             "__version__",
             "identity_column",
+            "preload",
             "register_commit_owner",
         ),
         "adelta.sync._iterate": ("BlockingIterator",),

@@ -43,6 +43,7 @@ def test_every_public_operation_can_be_reached() -> None:
         "register_commit_owner",
         "retry",
         "identity_column",
+        "preload",
     }
     asked = {
         name

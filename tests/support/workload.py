@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+import adelta
 from adelta._clock import monotonic
 from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
 from adelta.operations import (
@@ -461,7 +462,7 @@ def _print(what: dict[str, Any]) -> None:
 
 
 async def main(uri: str, name: str, seed: int, commits: int, given: list[str]) -> None:
-    table_of([("a", 0, 0)])  # has Arrow import what it can only while there are descriptors
+    adelta.preload()  # while there are descriptors
     options = dict(pair.split("=", 1) for pair in given if "=" in pair)
     store = OverwritingStore(open_store(uri, options)) if "--overwriting" in given else None
     async with open_managed(uri, options) if store is None else Table(uri, store=store) as table:
