@@ -10,6 +10,7 @@ that they are carried out at once from then on, meets those of the processes tha
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import time
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ Waiting = dict[str, set[str]]
 """The processes that have no answer yet to a request, by what the request is about."""
 
 _NOBODY: set[str] = set()
+_COLLECTED = 100  # runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +312,8 @@ class Search:
         while True:
             self._once()
             self.figures.runs += 1
+            if self.figures.runs % _COLLECTED == 0:
+                gc.collect()  # worlds that were still in use when the next one began
             while self._path and not self._path[-1].advance():
                 self._path.pop()
             if not self._path:
