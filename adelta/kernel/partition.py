@@ -301,10 +301,12 @@ def serialise_partition_values(values: pa.Array[Any], data_type: t.DataType) -> 
     if data_type in _FLOATS or isinstance(data_type, t.DecimalType):
         return _numbers(values)
     if data_type == t.TIMESTAMP:
-        spaced = values.cast(pa.timestamp("us")).cast(pa.string())
+        spaced = _moments(values.cast(pa.timestamp("us")))
         joined = pc.replace_substring(spaced, " ", "T", max_replacements=1)
         instants: pa.Array[Any] = pc.binary_join_element_wise(joined, "Z", "")
         return instants
+    if data_type in (t.DATE, t.TIMESTAMP_NTZ):
+        return _moments(values)
     texts: pa.Array[Any]
     try:
         texts = values.cast(pa.string())
@@ -334,6 +336,40 @@ def serialise_partition_value(value: object, data_type: t.DataType) -> str | Non
         ) from error
     text: str | None = serialise_partition_values(column, data_type)[0].as_py()
     return text
+
+
+def _moments(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Dates, or times without a zone, as texts; Arrow has none for years of more than 15 bits."""
+    texts: pa.Array[Any] = values.cast(pa.string())
+    far = pc.starts_with(texts, "<")
+    if not far.true_count:
+        return texts
+    write = _day_text if pa.types.is_date(values.type) else _time_text
+    numbers: list[Any] = cast("Any", values.filter(far).cast(_carrier(values.type))).to_pylist()
+    written = array_of([write(number) for number in numbers], pa.string())
+    known: Any = pc.fill_null(far, scalar_of(False, pa.bool_()))
+    replaced: pa.Array[Any] = pc.replace_with_mask(texts, known, written)
+    return replaced
+
+
+def _day_text(days: int) -> str:
+    """A day since the Unix epoch in the proleptic Gregorian calendar; the inverse of `_days`."""
+    era, of_era = divmod(days + 719_468, 146_097)
+    years = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * years + years // 4 - years // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    month = month + 3 if month < 10 else month - 9
+    year = era * 400 + years + (month <= 2)
+    return f"{'-' if year < 0 else ''}{abs(year):04}-{month:02}-{day:02}"
+
+
+def _time_text(micros: int) -> str:
+    days, of_day = divmod(micros, _DAY)
+    seconds, micros = divmod(of_day, _SECOND)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{_day_text(days)} {hour:02}:{minute:02}:{second:02}.{micros:06}"
 
 
 def _numbers(values: pa.Array[Any]) -> pa.Array[Any]:

@@ -184,6 +184,26 @@ def test_years_beyond_four_digits_are_read() -> None:
     assert days == [2932897, -719529, -719469]
 
 
+@pytest.mark.parametrize(
+    ("data_type", "number", "text"),
+    [
+        (t.TIMESTAMP, 2**63 - 1, "294247-01-10T04:00:54.775807Z"),
+        (t.TIMESTAMP, -(2**63), "-290308-12-21T19:59:05.224192Z"),
+        (t.TIMESTAMP_NTZ, 2**63 - 1, "294247-01-10 04:00:54.775807"),
+        (t.DATE, 2**31 - 1, "5881580-07-11"),
+        (t.DATE, -(2**31), "-5877641-06-23"),
+    ],
+)
+def test_the_first_and_the_last_moment_are_written_and_read_back(
+    data_type: t.DataType, number: int, text: str
+) -> None:
+    carrier = pa.int32() if data_type == t.DATE else pa.int64()
+    values = pa.array([0, None, number], carrier).cast(to_arrow_type(data_type))
+    written = serialise_partition_values(values, data_type)
+    assert written[2].as_py() == text
+    assert parse_partition_values(written, data_type).equals(values)
+
+
 def test_nested_types_cannot_be_partition_columns() -> None:
     for data_type in (t.ArrayType(t.LONG), t.StructType(), t.MapType(t.LONG, t.LONG), t.VARIANT):
         with pytest.raises(InvalidTableError):
