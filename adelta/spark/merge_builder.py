@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -12,14 +12,13 @@ from pyspark.sql import functions as f
 
 from adelta._dataclasses import dataclass
 from adelta.errors import (
-    AdeltaError,
     InvalidExpressionError,
     SchemaMismatchError,
     UnresolvedColumnError,
 )
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.operations.merge.builder import merge
-from adelta.spark.exceptions import known_as_of, raises_as_spark
+from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.expressions import assignments, sql_text
 from adelta.spark.identifiers import quoted
 from adelta.spark.merge_by_spark import Computed, joined_by_spark
@@ -32,10 +31,11 @@ from adelta.spark.side_names import Side, in_names_of, sole_qualifier
 from adelta.spark.sql_names import frame
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.task_executor import on_cluster
+from adelta.spark.unresolved_merges import known_as_of_merge
 from adelta.sql.execute.merge import merge_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -57,21 +57,6 @@ class _BySpark:
     column: Column
     of: _Over
     text: str
-
-
-@contextmanager
-def _known_as_of_merge() -> Iterator[None]:
-    """Let errors that leave the block have the conditions of a merge's, be they Spark's own."""
-    try:
-        with known_as_of("merge"):
-            yield
-    except AnalysisException as error:
-        condition = error.getCondition() or ""
-        if isinstance(error, AdeltaError) or not condition.startswith("UNRESOLVED_COLUMN"):
-            raise
-        found = UnresolvedColumnError(f"the merge cannot be resolved. Spark says of it: {error}")
-        with known_as_of("merge"):
-            raise found from error
 
 
 class DeltaMergeBuilder(NotOfJava):
@@ -187,7 +172,7 @@ class DeltaMergeBuilder(NotOfJava):
         return self._with(evolves=True)
 
     @raises_as_spark
-    @_known_as_of_merge()
+    @known_as_of_merge()
     def execute(self) -> DataFrame:
         """Do it, in one commit, as `adelta.merge`: planned and committed in the driver.
 
@@ -292,7 +277,7 @@ class DeltaMergeBuilder(NotOfJava):
 
         It is `over` the rows of one side, or over pairs of rows.
         """
-        with _known_as_of_merge():
+        with known_as_of_merge():
             return self._text_of(value, over)
 
     def _text_of(self, value: object, over: _Over) -> str:

@@ -9,7 +9,9 @@ import pytest
 from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import functions as f
 
+import adelta.spark
 import adelta.sync
+from adelta.errors import ColumnNotFoundError, UnresolvedColumnError
 from adelta.spark.task_executor import SparkTaskExecutor
 from tests.spark.collected import rows
 
@@ -208,3 +210,38 @@ def test_what_cannot_be_merged_is_refused_and_changes_nothing(
     with pytest.raises(kind, match=message):
         spark.sql(f"MERGE INTO {table} t USING {using} s ON {on} {clauses}")
     assert rows(spark.table(table)) == before
+
+
+@pytest.mark.parametrize(
+    ("on", "clauses"),
+    [
+        ("t.id = s.none", "WHEN MATCHED THEN DELETE"),
+        ("t.id = s.id", "WHEN MATCHED AND s.none > 1 THEN DELETE"),
+        ("t.id = s.id", "WHEN MATCHED THEN UPDATE SET none = 1"),
+        ("t.id = s.id", "WHEN NOT MATCHED THEN INSERT (id, none) VALUES (s.id, 1)"),
+    ],
+)
+def test_what_a_statement_names_and_is_not_there_has_delta_sparks_condition(
+    spark, table, on, clauses
+):
+    statement = f"MERGE INTO {table} t USING {ONE} s ON {on} {clauses}"
+    for run in (spark.sql, lambda text: adelta.spark.sql(spark, text)):
+        with pytest.raises((ColumnNotFoundError, UnresolvedColumnError), match="none") as raised:
+            run(f"WITH q AS (SELECT 1) {statement}" if run is spark.sql else statement)
+        assert raised.value.getCondition() == "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+        assert isinstance(raised.value, AnalysisException)
+
+
+def test_what_a_merge_of_a_frame_names_and_is_not_there_has_delta_sparks_condition(spark, table):
+    source = spark.range(1).alias("s")
+    merge = source.mergeInto(table, f.expr(f"{table}.id = s.none")).whenMatched().delete()
+    with pytest.raises(UnresolvedColumnError) as raised:
+        merge.merge()
+    assert raised.value.getCondition() == "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+
+
+def test_columns_that_are_not_there_keep_sparks_condition_elsewhere(spark, table):
+    for text in (f"SELECT none FROM {table}", f"DELETE FROM {table} WHERE none = 1"):
+        with pytest.raises(AnalysisException) as raised:
+            spark.sql(text)
+        assert raised.value.getCondition().startswith("UNRESOLVED_COLUMN")

@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrameReader, DataFrameWriter, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from adelta.spark.change_options import reads_changes
@@ -26,6 +27,7 @@ from adelta.spark.names.opened import Sessions
 from adelta.spark.names.through_jvm import recognise_errors
 from adelta.spark.native import jvm
 from adelta.spark.replace_options import replaces_matching
+from adelta.spark.unresolved_merges import raises_as_merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +78,9 @@ def hook_names(
     for owner, name in _METHODS:
         method = owner.__dict__[name]
         if not hasattr(method, _KNOWN):
-            setattr(owner, name, _knowing(method))
+            is_merge = _MERGES.get((owner, name))
+            known = method if is_merge is None else raises_as_merge(method, is_merge)
+            setattr(owner, name, _knowing(known))
     if not hasattr(DataFrameReader.table, _KNOWN):
         setattr(_read_table, _KNOWN, True)
         DataFrameReader.table = _read_table  # type: ignore[method-assign]
@@ -139,6 +143,22 @@ def _knowing(method: Callable[..., Any]) -> Callable[..., Any]:
 
     setattr(knowing, _KNOWN, True)
     return knowing
+
+
+def _is_merge(spark: SparkSession, text: Any, *_: Any, **__: Any) -> bool:
+    """Whether a statement is a merge into a Delta table."""
+    return _merges_into_delta(spark, in_jvm.parsed(spark, text))
+
+
+def _runs_merge(writer: MergeIntoWriter) -> bool:
+    """Whether a merge of PySpark's is into a Delta table."""
+    told: Any = writer._jwriter
+    return _merges_into_delta(writer._spark, told.mergeCommand())
+
+
+def _merges_into_delta(spark: SparkSession, plan: Any) -> bool:
+    target = None if plan is None else in_jvm.merged_into(plan)
+    return target is not None and table_uri(spark, target) is not None
 
 
 def _session_behind(asked: Any) -> SparkSession:
@@ -218,6 +238,11 @@ _METHODS: tuple[tuple[Any, str], ...] = (
     *((Catalog, name) for name in _OF_THE_CATALOG),
     (DataFrame, "writeTo"),
     (DataFrame, "mergeInto"),
+    (MergeIntoWriter, "merge"),
     (DataStreamReader, "table"),
     (DataStreamWriter, "toTable"),
 )
+_MERGES: dict[tuple[Any, str], Callable[..., bool]] = {
+    (SparkSession, "sql"): _is_merge,
+    (MergeIntoWriter, "merge"): _runs_merge,
+}

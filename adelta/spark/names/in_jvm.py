@@ -15,6 +15,7 @@ from pyspark import java_gateway
 from pyspark.errors import AnalysisException
 
 from adelta._dataclasses import dataclass
+from adelta.spark.identifiers import quoted
 from adelta.spark.names.places import uri_of
 from adelta.spark.unity import known_catalogs
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from adelta.spark.names.answers import Answers
 
-__all__ = ["ManagedPlace", "install", "managed_place", "table_uri"]
+__all__ = ["ManagedPlace", "install", "managed_place", "merged_into", "parsed", "table_uri"]
 
 _SOURCES = (
     "InPython",
@@ -131,6 +132,30 @@ def managed_place(spark: SparkSession, name: str) -> ManagedPlace | None:
         return None
     parts = (_SESSION_CATALOG, identifier.namespace()[0], identifier.name())
     return ManagedPlace(".".join(parts), catalog.defaultPlace(identifier), catalog, identifier)
+
+
+def parsed(spark: SparkSession, text: str) -> Any | None:
+    """The plan of a statement in the JVM, as Spark's parser leaves it; None where it fails."""
+    session: Any = spark._jsparkSession
+    try:
+        return session.sessionState().sqlParser().parsePlan(text)
+    except Exception:  # whoever asks knows already that something is wrong
+        return None
+
+
+def merged_into(plan: Any) -> str | None:
+    """The name of the table that a plan merges into, before it is resolved; None of others."""
+    while plan.nodeName() == "UnresolvedWith":
+        plan = plan.child()
+    if plan.nodeName() != "MergeIntoTable":
+        return None
+    table = plan.targetTable()
+    while table.nodeName() == "SubqueryAlias":
+        table = table.child()
+    if table.nodeName() != "UnresolvedRelation":
+        return None
+    parts = table.multipartIdentifier()
+    return quoted([parts.apply(at) for at in range(parts.size())])
 
 
 def _meant(spark: SparkSession, name: str) -> tuple[Any, Any] | None:

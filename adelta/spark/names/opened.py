@@ -18,6 +18,7 @@ from adelta.kernel.table_features import (
 from adelta.operations.analyze import analyze
 from adelta.operations.delete import delete
 from adelta.operations.update import update
+from adelta.spark.exceptions import known_as_of
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.merge_by_spark import Computed, joined_by_spark
 from adelta.spark.names.alterations import alter
@@ -202,6 +203,7 @@ class OpenedTable(Answers):
         updated = self._changed(spark, lambda table: update(table, texts, condition, zone=zone))
         return _counted(updated.num_updated_rows)
 
+    @known_as_of("merge")
     def answer_merge(self, session: Any, said: str, rows: Any, joined: Any) -> str:
         """How many rows were changed, and of these updated, deleted and inserted.
 
