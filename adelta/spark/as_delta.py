@@ -13,6 +13,7 @@ from adelta.errors import InvalidUseError
 from adelta.spark.delta_table import DeltaTable
 from adelta.spark.exceptions import CONFLICTS, WrongTypeError
 from adelta.spark.merge_builder import DeltaMergeBuilder
+from adelta.spark.names.through_jvm import conflict_of
 from adelta.spark.new_sessions import MARK, want_delta, watch_new_sessions
 from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.session import ensure_delta
@@ -109,7 +110,7 @@ def _modules() -> list[ModuleType]:
         "delta.connect.tables": {**builders, "IdentityGenerator": IdentityGenerator},
         "delta.exceptions": conflicts,
         "delta.exceptions.base": conflicts,
-        "delta.exceptions.captured": conflicts,
+        "delta.exceptions.captured": {**conflicts, "_convert_delta_exception": conflict_of},
         "delta.pip_utils": pip_utils,
         "delta.tables": {
             **builders,
@@ -135,5 +136,7 @@ def _module(name: str, members: dict[str, object]) -> ModuleType:
     made.__spec__ = ModuleSpec(name, None)
     vars(made).update(members)
     if "__getattr__" not in members:
-        vars(made)["__all__"] = list(members)
+        vars(made)["__all__"] = [
+            each for each in members if not each.startswith("_") or each == "__version__"
+        ]
     return made

@@ -37,6 +37,7 @@ import delta.tables, delta.exceptions, delta.pip_utils
 from delta.connect.tables import DeltaTable as RemoteTable
 from delta.connect.exceptions import ConcurrentAppendException as RemoteConflict
 from delta.exceptions.captured import ConcurrentAppendException as CapturedConflict
+from delta.exceptions.captured import _convert_delta_exception
 from delta.testing.utils import DeltaTestCase
 from delta.connect.testing import utils as of_connect
 
@@ -54,6 +55,9 @@ def work(spark, path):
     assert not hasattr(of_connect, "nothing")
     assert DeltaTable is Table is delta.tables.DeltaTable is RemoteTable
     assert ConcurrentAppendException is RemoteConflict is CapturedConflict
+    thrown = spark._jvm.io.delta.exceptions.ConcurrentAppendException("lost")
+    assert isinstance(_convert_delta_exception(thrown), ConcurrentAppendException)
+    assert _convert_delta_exception(spark._jvm.java.lang.Exception("x")) is None
     spark.range(3).write.format("delta").save(path)
     table = Table.forPath(spark, path)
     table.update("id = 1", {"id": "10"})

@@ -24,7 +24,7 @@ from adelta.spark.native.missing_files import missing_file
 if TYPE_CHECKING:
     from adelta.errors import AdeltaError
 
-__all__ = ["recognise_errors", "remembered"]
+__all__ = ["conflict_of", "recognise_errors", "remembered"]
 
 _MOST = 100  # that are kept for those who ask: most are asked for at once
 _REFUSED = "adelta.spark.InPython$Refused"
@@ -62,6 +62,14 @@ def recognise_errors() -> None:
     captured.convert_exception = convert  # type: ignore[assignment]  # it takes the same
 
 
+def conflict_of(error: Any) -> DeltaConcurrentModificationException | None:
+    """One of delta-spark's conflicts that the JVM throws, as Python's; None of other exceptions."""
+    package, _, name = error.getClass().getName().rpartition(".")
+    if package != PACKAGE or name not in CONFLICTS:
+        return None
+    return CONFLICTS[name](message=error.getMessage())
+
+
 def _recognised(error: Any) -> Exception | None:
     found = _found(error)
     of_stream = error is not None and error.getClass().getName() == _OF_STREAM
@@ -74,10 +82,9 @@ def _found(error: Any) -> Exception | None:
     for _ in range(_DEEPEST):
         if error is None:
             return None
-        name = error.getClass().getName()
-        if name.startswith(f"{PACKAGE}.") and name.rpartition(".")[2] in CONFLICTS:
-            return CONFLICTS[name.rpartition(".")[2]](message=error.getMessage())
-        if name == _REFUSED:
+        if (conflict := conflict_of(error)) is not None:
+            return conflict
+        if error.getClass().getName() == _REFUSED:
             token = error.token()
             with _lock:
                 found = None if token is None else _kept.pop(token, None)
