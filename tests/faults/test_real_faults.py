@@ -51,6 +51,7 @@ TASKS = 2  # of a process
 LASTS = cases(20, 2)  # outcomes of operations
 LONGEST = 60.0  # seconds, where there are none
 DAY = 86_400.0
+_CONNECTIONS = 16  # more than a process has, of which each that is left serves it
 IMPATIENT = {
     "aws_read_timeout": f"{LOSES_PATIENCE} s",
     "aws_connect_timeout": f"{LOSES_PATIENCE} s",
@@ -131,7 +132,7 @@ def limited(kind: int, limit: int) -> Fault:
                     stack.callback(_put_back, pid, kind, before)
                     resource.prlimit(pid, kind, (limit, before[1]))
             for proxy in world.proxies:
-                proxy.fates = [Fate.cut_before(), Fate.cut_before()]
+                proxy.fates = [Fate.cut_before() for _ in range(_CONNECTIONS)]
             yield
 
     return fault

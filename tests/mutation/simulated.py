@@ -144,7 +144,6 @@ _CHANGES = [
 ]
 _SPARES_WORK = "it only spares work: without it the same is found, or more is refused"
 _OTHER_RULE = "another rule refuses what this one would: one of them suffices for these operations"
-_NO_DOMAINS = "no operation of the workload sets metadata of a domain that users have"
 _WHOLE_TABLE = (
     "those who read the whole table in a run read the whole log, or change metadata in ways that "
     "fit all files which others may add or remove meanwhile"
@@ -158,8 +157,6 @@ _OF_CHECKER = {
     "never: if already_applied(staged.set_transactions, recorded)": (
         "the rule of applications refuses what would have been skipped"
     ),
-    "without: _check_domains(staged, read, winner)": _NO_DOMAINS,
-    "never: if both": _NO_DOMAINS,
     "without: _check_placed(staged, winner, root)": _OTHER_RULE,
     "never: if again.num_rows": _OTHER_RULE,
     "never: if not len(staged.existing)": _SPARES_WORK,

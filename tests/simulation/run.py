@@ -169,6 +169,7 @@ class _Run:
         properties = {
             "delta.enableDeletionVectors": str(plan.vectors).lower(),
             "delta.checkpointInterval": str(plan.checkpoint_every),
+            "delta.feature.domainMetadata": "supported",
         }
         for name in plan.settings:
             properties |= SETTINGS[name]

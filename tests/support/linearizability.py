@@ -12,6 +12,7 @@ What is checked of a history of one table:
 * change files tell of the rows that their commit changes, of each once, and of no others;
 * where rows are tracked each has an id of its own, which it keeps when it is changed or moved;
 * what readers read meanwhile is what the version they name ought to be;
+* who reads and sets the metadata of a domain has read what the one before has set;
 * with in-commit timestamps it is known since when there are any;
 * who began after another had ended, a write or a read, sees it: a later version for a write, no
   earlier one for a read.
@@ -40,6 +41,7 @@ from tests.support.live_rows import LiveRows, Row, digest_of
 from tests.support.row_ids import RowIds
 from tests.support.version_facts import Facts, FactsSoFar
 from tests.support.workload import (
+    DOMAIN,
     FEATURES,
     NOTE,
     SUPPORTED,
@@ -162,6 +164,8 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
             found.append(f"version {version} does not support {sorted(gone)} any more")
         if commit.metadata is not None or operation.kind in _OF_TABLE:
             found += _of_metadata(state, model, operation)
+        if operation.kind in ("domain", "restore"):
+            found += await _of_domain(state, model)
         stamp = commit.info.in_commit_timestamp
         if state.configuration.in_commit_timestamps_enabled and (stamp is None or stamp <= stamped):
             found.append(f"version {version} has the in-commit timestamp {stamp}, after {stamped}")
@@ -309,6 +313,15 @@ def _of_metadata(state: LogState, model: Model, operation: Operation) -> list[st
     if not model.supported <= {*supported_names(state.protocol)}:
         found.append(f"version {state.version} does not support what {operation} leaves")
     return found
+
+
+async def _of_domain(state: LogState, model: Model) -> list[str]:
+    """What the domain says that is not how often it was set."""
+    known = (await state.domain_metadata()).get(DOMAIN)
+    says = int(known.configuration) if known else 0
+    if says == model.counted:
+        return []
+    return [f"version {state.version} counts {says} times what was done {model.counted} times"]
 
 
 async def _paths(state: LogState) -> list[str]:

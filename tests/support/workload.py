@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_KINDS",
+    "DOMAIN",
     "FEATURES",
     "NOTE",
     "PARTITIONS",
@@ -72,10 +73,11 @@ __all__ = [
 
 SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64()), ("value", pa.int64())])
 NOTE = "owner.note"
+DOMAIN = "owner.counted"  # a domain that is given the number of times that it was set
 TOGETHER = "together"  # what commits of several operations say of themselves
 PARTITIONS = ("a", "b", "c")
 _KINDS = ("append", "append", "append", "delete", "add_one", "overwrite", "count", "note")
-ALL_KINDS = (*_KINDS, "merge", "restore", "column", "feature", "support", "import")
+ALL_KINDS = (*_KINDS, "merge", "restore", "column", "feature", "support", "import", "domain")
 FEATURES = (
     {"delta.enableChangeDataFeed": "true"},
     {"delta.enableDeletionVectors": "true"},
@@ -102,7 +104,8 @@ class Operation:
     there; ``restore`` goes back to the version that is the one of `ids`; ``column`` adds a column,
     which stays empty, ``feature`` sets properties that ask for features, and ``support`` has the
     table support another feature; ``import`` appends all of `ids` but the first, which is the
-    number of its `txn`: no number is imported twice; ``mark`` has no rows, only a `txn` of its own;
+    number of its `txn`: no number is imported twice; ``domain`` counts itself in the metadata of a
+    domain, which the table has to support; ``mark`` has no rows, only a `txn` of its own;
     ``together`` appends, and says what it is by its `txn`, so that several of one process may be
     one commit. `by_hand` it is staged in a transaction, file by file; else it is done by adelta's
     own operation, where there is one.
@@ -152,6 +155,7 @@ class Model:
         self.columns: tuple[str, ...] = tuple(SCHEMA.names)
         self.asked: Mapping[str, str] = {}  # properties that a feature was asked for by
         self.supported: frozenset[str] = frozenset()  # stays what it is whatever is restored
+        self.counted = 0  # and so does this
         self._version = 0
         self._past: dict[int, tuple[Any, ...]] = {}
         self._remember()
@@ -196,6 +200,8 @@ class Model:
                 self.note = operation.name
             case "mark":
                 self.marked[operation.name] = ids[0]
+            case "domain":
+                self.counted += 1
             case "merge":
                 self._put(p, {**rows, **{i: rows[i] + 1 if i in rows else 0 for i in ids}})
             case "restore":
@@ -213,7 +219,7 @@ class Model:
         after._apply(operation)
         return all(
             getattr(after, name) == getattr(self, name)
-            for name in ("total", "note", "imported", "columns", "asked")
+            for name in ("total", "note", "imported", "counted", "columns", "asked")
         )
 
     def contents(self) -> list[Row]:
@@ -255,7 +261,7 @@ async def perform(table: Table, operation: Operation) -> int | None:
         return metrics.version
     if operation.kind in ("merge", "restore", "column", "feature", "support", "import", "together"):
         return await _perform_more(table, operation)
-    if not operation.by_hand and operation.kind not in ("count", "mark"):
+    if not operation.by_hand and operation.kind not in ("count", "mark", "domain"):
         return await _perform(table, operation)
     async with table.transaction(operation.kind, user_metadata=operation.text()) as tx:
         await _stage(table, tx, operation)
@@ -328,6 +334,10 @@ async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
         return
     if operation.kind == "mark":
         tx.set_transaction(operation.name, operation.ids[0])
+        return
+    if operation.kind == "domain":
+        before = (await table.snapshot(version=tx.read_version)).domain_metadata()
+        tx.set_domain_metadata(DOMAIN, str(int((await before).get(DOMAIN, "0")) + 1))
         return
     where = f"p = '{operation.p}'"
     files = await tx.read(where)
