@@ -3,8 +3,8 @@
     python perf/bench_spark.py [--scale 1] [--rounds 3] [--only WORK...] [--all-queries]
                                [--statistics] [--folder FOLDER]
 
-One session of two cores on this machine. Each piece of work runs without a clock first, for two
-seconds at least, and then in turns, native first and adelta's first. CPU is of the JVM, its Python
+One session of two cores on this machine. Each piece of work runs without a clock first, for a
+second at least, and then in turns, native first and adelta's first. CPU is of the JVM, its Python
 workers, and this process. A ratio is adelta's median over native's: less is better. Before a piece
 is timed, its answers are compared. The JVM has all of its heap from the beginning.
 
@@ -60,7 +60,7 @@ VECTOR_WORK = {
     for name, query in WORK.items()
     if query is not None and name != "Q3"
 }
-_CLOCKED = 2.0  # seconds of work, at least
+_CLOCKED = 1.0  # seconds of work, at least
 _SETTLED = 0.3  # seconds, until what the tables of the turn before have held is given back
 WRITES = {"write": (), "write, partitioned": ("l_shipmode",)}
 STATISTICS = (
@@ -211,8 +211,8 @@ def in_turns(
 ) -> Figures:
     """Medians of native's seconds and CPU, and of adelta's, in rounds in turn.
 
-    The rounds before, in which the JVM learns the work, have no clock: one, or as many as take two
-    seconds. What takes less than that has the more rounds.
+    The rounds before, in which the JVM learns the work, have no clock: one, or as many as take a
+    second. What takes less than that has the more rounds.
     """
     clock = Clock(spark)
     found: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
