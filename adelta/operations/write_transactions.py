@@ -52,7 +52,8 @@ class WriteRequest:
     `txn` is an application's id and the number of the write; `micro_batch` the same of a streaming
     query and its micro-batch. Without `data_change` it brings rows that the table has already.
     `replaces` says by which statement the definition asked for takes the place of the table's own.
-    `made_of` is the version of the table that the rows were computed from, where they were.
+    `made_of` is the version of the table that the rows were computed from, where they were: all of
+    it counts as read.
     """
 
     kind: WriteKind
@@ -85,6 +86,7 @@ class WriteRequest:
             group_commit=self.group_commit,
             # What is read or staged before the files fixes the version.
             from_latest=self.kind.mode != "append" or self.kind.schema_mode is not None,
+            at_version=self.made_of,
         )
 
     @property
@@ -143,7 +145,8 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
         if request.cluster_by is not None:
             await check_clustered_as(tx, request.cluster_by)
         note_application(tx, request.txn)
-        await hold_to_version(tx, request.made_of)
+        if request.made_of is not None:
+            tx.staging.read = tx.staging.read.with_whole_table()
         schema, batches = await open_batches(data)
         async with aclosing(batches):
             if schema is not None and not await tx.is_applied():

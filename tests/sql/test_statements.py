@@ -26,6 +26,7 @@ from adelta.errors import (
     VersionNotFoundError,
 )
 from adelta.operations import define_with_rows, write_transactions
+from adelta.operations.merge import run as merge_run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -189,9 +190,51 @@ async def test_rows_made_of_the_table_that_they_replace_are_not_put_upon_a_later
         (define_with_rows, "CREATE OR REPLACE TABLE t AS SELECT id + 1 AS id FROM t"),
     ):
         monkeypatch.setattr(name, "begin", overtaken)
-        with pytest.raises(ConcurrentAppendError, match="run the statement again"):
+        with pytest.raises(ConcurrentAppendError, match=r"all files were read|statement again"):
             await run(text)
     assert await run("SELECT id FROM t ORDER BY id") == [{"id": 1}, {"id": 2}, {"id": 2}]
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (write_transactions, "INSERT INTO t SELECT max(id) + 1 AS id, 0 AS n FROM t"),
+        (
+            merge_run,
+            "MERGE INTO t USING (SELECT 1 AS id, sum(n) AS n FROM t) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET n = s.n",
+        ),
+        (
+            merge_run,
+            "MERGE INTO t USING (SELECT max(id) + 1 AS id, 0 AS n FROM t) s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT *",
+        ),
+        (
+            merge_run,
+            "MERGE INTO t USING t AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.n + 1",
+        ),
+        (merge_run, "INSERT INTO t REPLACE USING (id) SELECT 1 AS id, sum(n) AS n FROM t"),
+    ],
+    ids=["insert", "update", "merged insert", "table", "replace"],
+)
+async def test_what_a_statement_reads_of_its_own_table_has_to_be_so_still_when_it_is_committed(
+    run, lake, monkeypatch, module, text
+):
+    await run("CREATE TABLE t AS SELECT 1 AS id, 1 AS n")
+    begun = module.begin
+
+    def overtaken(table: Table, *given: Any, **named: Any) -> Any:
+        monkeypatch.undo()
+        adelta.sync.sql(f"INSERT INTO '{lake}/t' VALUES (2, 100)")
+        return begun(table, *given, **named)
+
+    monkeypatch.setattr(module, "begin", overtaken)
+    with pytest.raises(ConcurrentAppendError):
+        await run(text)
+    await run(text)
+    [newest, *_] = await adelta.history(f"{lake}/t")
+    assert newest.is_blind_append is False
+    assert newest.version == 2
 
 
 async def test_tables_are_defined_by_queries_in_one_commit(run, lake):

@@ -82,8 +82,9 @@ class MergeOptions:
     """How a merge is carried out and recorded.
 
     A source of more than `source_memory` bytes waits on the local disk. `at_version` is the version
-    of the table that it begins on, None the newest once the source is read. `found` is what was
-    found of that version to make the source of. With `dry_run` nothing is written.
+    of the table that it begins on, None the newest once the source is read; with `made_of_it` the
+    source was computed from that version, all of which counts as read. `found` is what was found of
+    that version to make the source of. With `dry_run` nothing is written.
     """
 
     txn: tuple[str, int] | None = None
@@ -93,6 +94,7 @@ class MergeOptions:
     on_progress: OnProgress | None = None
     source_memory: int = _SOURCE_MEMORY
     at_version: int | None = None
+    made_of_it: bool = False
     found: FoundRows | None = None
     dry_run: bool = False
 
@@ -250,6 +252,8 @@ class _Merge:
         found_files = await tx.read_set(where)
         if self._options.found is not None:
             await tx.read_set(self._options.found.looked_at)
+        if self._options.made_of_it:
+            tx.staging.read = tx.staging.read.with_whole_table()
         files = await in_thread(lambda: list(found_files.rows()))
         looked_at = {"numTargetFilesAfterSkipping": len(files)}
         if (live := await tx.base.known_file_count()) is not None:

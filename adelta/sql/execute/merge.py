@@ -20,7 +20,7 @@ from adelta.sql.statements import Query
 from adelta.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
     import pyarrow as pa
 
@@ -45,7 +45,7 @@ async def run_merge(statement: Merge, session: Session) -> pa.Table:
     statement = merge_by_aliases(statement, target_alias, source_alias)
     async with (
         session.opened(statement.table) as table,
-        _source(statement, session) as source,
+        _source(statement, session) as (source, versions),
     ):
         builder = merge(
             table,
@@ -57,6 +57,9 @@ async def run_merge(statement: Merge, session: Session) -> pa.Table:
             user_metadata=session.user_metadata,
             zone=session.zone,
         )
+        if table.uri in versions:
+            options = replace(builder._options, at_version=versions[table.uri], made_of_it=True)
+            builder = replace(builder, _options=options)
         if session.pads_chars:
             builder = replace(builder, _request=replace(builder._request, pads=True))
         schema = (await table.snapshot()).delta_schema
@@ -74,21 +77,25 @@ def merge_answer(done: MergeMetrics) -> pa.Table:
 
 
 @asynccontextmanager
-async def _source(statement: Merge, session: Session) -> AsyncIterator[MergeSource]:
-    """The rows to merge."""
+async def _source(
+    statement: Merge, session: Session
+) -> AsyncIterator[tuple[MergeSource, Mapping[str, int]]]:
+    """The rows to merge, and the versions of tables that they are made of, by address."""
     source = statement.source
     if isinstance(source, Query):
         async with query_rows(source, session) as running, aclosing(running.batches()) as batches:
-            yield await with_schema(running.schema, batches)
+            yield await with_schema(running.schema, batches), running.versions
         return
     meant = session.meant(source)
     if isinstance(meant, Table | str | os.PathLike):
         async with session.opened(source) as table:
-            yield await session.version(table, statement.source_as_of)
+            snapshot = await session.version(table, statement.source_as_of)
+            latest = statement.source_as_of is None
+            yield snapshot, {table.uri: snapshot.version} if latest else {}
         return
     if statement.source_as_of is not None:
         raise InvalidUseError(f"{source} means rows at hand, which have no versions")
-    yield meant
+    yield meant, {}
 
 
 async def with_schema(

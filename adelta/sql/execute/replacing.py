@@ -60,6 +60,7 @@ async def run_replacing(statement: InsertReplacing, session: Session) -> pa.Tabl
             options = MergeOptions(
                 user_metadata=session.user_metadata,
                 at_version=source.versions.get(table.uri),
+                made_of_it=table.uri in source.versions,
             )
             done = await replace_rows(table, GivenSource(source.rows), asked, options)
     written = done.num_target_rows_inserted

@@ -119,7 +119,7 @@ async def run_insert(statement: Insert, session: Session) -> pa.Table:
                 properties={},
                 txn=None,
                 user_metadata=session.user_metadata,
-                made_of=versions.get(table.uri) if statement.overwrite else None,
+                made_of=versions.get(table.uri),
             )
             written = (await change_rows(table, rows, request)).metrics.get("numOutputRows", 0)
     return table_of(INSERTED, [(written, written)])
