@@ -146,6 +146,47 @@ async def test_the_protocol_is_lowered_only_if_that_is_said(tmp_path: Path) -> N
         assert (await table.snapshot()).protocol == high
 
 
+async def test_times_of_commits_are_kept_in_them_only_where_the_protocol_says_so(
+    tmp_path: Path,
+) -> None:
+    await (await adelta.create_table(tmp_path, SCHEMA)).aclose()
+    async with adelta.open_table(tmp_path) as table:
+        await adelta.write_table(table, rows(1))
+        await adelta.set_properties(table, {"delta.enableInCommitTimestamps": "true"})
+        await adelta.restore(table, version=1, protocol_downgrade_allowed=True)
+        snapshot = await table.snapshot()
+        assert snapshot.protocol.writer_features is None
+        assert not snapshot.properties
+        await adelta.write_table(table, rows(2))
+    assert deltalake.DeltaTable(tmp_path).version() == 4
+
+
+@pytest.mark.parametrize("how", ["restore", "replace", "clone"])
+async def test_history_that_is_protected_stays_so_whatever_definition_the_table_gets(
+    tmp_path: Path, how: str
+) -> None:
+    wanted = {"delta.enableDeletionVectors": "true"}
+    await (await adelta.create_table(tmp_path / "t", SCHEMA, properties=wanted)).aclose()
+    await adelta.write_table(tmp_path / "other", rows(9))
+    async with adelta.open_table(tmp_path / "t") as table:
+        await adelta.write_table(table, rows(1, 2))
+        await adelta.delete(table, "id = 1")
+        await adelta.drop_feature(table, "deletionVectors")
+        protected = dict((await table.snapshot()).properties)
+        assert protected.keys() == {"delta.requireCheckpointProtectionBeforeVersion"}
+        if how == "restore":
+            await adelta.restore(table, version=1)
+        elif how == "replace":
+            await adelta.replace_table(table, SCHEMA)
+        else:
+            await adelta.clone(tmp_path / "other", table, replace=True)
+        assert protected.items() <= dict((await table.snapshot()).properties).items()
+        clone = tmp_path / "clone"
+        await adelta.clone(table, clone)  # which has a history of its own
+    async with adelta.open_table(clone) as table:
+        assert protected.keys().isdisjoint((await table.snapshot()).properties)
+
+
 async def test_files_that_are_gone_are_named_before_anything_changes(tmp_path: Path) -> None:
     await (await adelta.create_table(tmp_path, SCHEMA, partition_by=["p"])).aclose()
     async with adelta.open_table(tmp_path) as table:

@@ -26,14 +26,19 @@ def _active(metadata: Metadata) -> bool:
 
 
 def _prepare_commit(attempt: CommitAttempt) -> CommitAttempt:
-    """A commit that begins to protect what came before, or protects more, says up to where."""
+    """A commit that begins to protect what came before, or protects more, says up to where.
+
+    What is protected stays so, whatever definition comes in the place of the table's own.
+    """
     staged, before = attempt.staged, attempt.before
-    said = CHECKPOINT_PROTECTION_BEFORE.text(attempt.metadata.configuration)
-    if staged.metadata is None or before is None or said is None:
+    if staged.metadata is None or before is None:
         return attempt
-    if said == CHECKPOINT_PROTECTION_BEFORE.text(before.configuration):
+    said = CHECKPOINT_PROTECTION_BEFORE.read(attempt.metadata.configuration)
+    protected = CHECKPOINT_PROTECTION_BEFORE.read(before.configuration)
+    if said == protected:
         return attempt
-    version = {CHECKPOINT_PROTECTION_BEFORE.key: str(attempt.version)}
+    wanted = attempt.version if said > protected else protected
+    version = {CHECKPOINT_PROTECTION_BEFORE.key: str(wanted)}
     metadata = with_properties(staged.metadata, version)
     return replace(attempt, staged=replace(staged, metadata=metadata), metadata=metadata)
 

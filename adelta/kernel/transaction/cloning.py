@@ -20,6 +20,7 @@ from adelta.kernel.deletion_vector.descriptor import encode_relative, vector_pat
 from adelta.kernel.file_id import canonical_path
 from adelta.kernel.table_features import (
     CATALOG_MANAGED,
+    CHECKPOINT_PROTECTION_BEFORE,
     IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
     IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
     KINDS,
@@ -63,6 +64,7 @@ _NOT_COPIED = (
     IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP.key,
     *ROW_TRACKING.outlasting,
     *CATALOG_MANAGED.outlasting,
+    CHECKPOINT_PROTECTION_BEFORE.key,
 )
 _SPACE = uuid.UUID("5a0a7b4e-9f0c-5d0e-8c3b-6f1f3a6a1c57")
 _MARK = r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"

@@ -1,8 +1,8 @@
 """What a table is after RESTORE: as it was at a version, but for what must never go back.
 
 Numbers that were given out are not given again: values of identity columns, ids of columns. How
-commits tell their time stays, and the protocol keeps what it demands, since later versions can
-still be read.
+commits tell their time stays, and what history is protected; and the protocol keeps what it
+demands, since later versions can still be read.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from adelta._dataclasses import dataclass
 from adelta.kernel.file_id import file_ids
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.table_features import (
+    CHECKPOINT_PROTECTION,
     COLUMN_MAPPING_MAX_ID,
-    IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
-    IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
-    IN_COMMIT_TIMESTAMPS_ENABLED,
+    IN_COMMIT_TIMESTAMP,
     find_feature,
     identities_of,
+    is_supported,
     outlasting_protocol,
     protocol_with,
     supported_names,
+    unset,
     with_high_water_marks,
     with_owner_of,
+    with_properties,
 )
 from adelta.kernel.transaction.creation import NewTable
 
@@ -39,11 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["FileDifference", "difference", "joined_protocol", "merged_marks", "restored_definition"]
 
 
-_OF_THE_LOG = (
-    IN_COMMIT_TIMESTAMPS_ENABLED,
-    IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
-    IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
-)
+_OF_THE_LOG = (IN_COMMIT_TIMESTAMP, CHECKPOINT_PROTECTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +79,6 @@ def restored_definition(
     """Protocol and metadata after the restore; with `downgrade` the protocol is the version's."""
     metadata = replace(wanted.metadata, id=latest.metadata.id)  # by which all know the table
     stored, now = dict(metadata.configuration), latest.metadata.configuration
-    for each in _OF_THE_LOG:
-        text = each.text(now)
-        stored.pop(each.key, None)
-        if text is not None:
-            stored[each.key] = text
     highest = max(COLUMN_MAPPING_MAX_ID.read(stored), COLUMN_MAPPING_MAX_ID.read(now))
     if COLUMN_MAPPING_MAX_ID.text(stored) is not None:
         stored[COLUMN_MAPPING_MAX_ID.key] = str(highest)
@@ -94,7 +87,19 @@ def restored_definition(
     if not downgrade:
         protocol = joined_protocol(outlasting_protocol(latest.protocol, metadata), protocol)
     metadata = metadata.with_configuration(stored)
-    return NewTable(*with_owner_of(latest, protocol, metadata))
+    protocol, metadata = with_owner_of(latest, protocol, metadata)
+    return NewTable(protocol, _with_what_is_of_the_log(metadata, latest.metadata, protocol))
+
+
+def _with_what_is_of_the_log(metadata: Metadata, latest: Metadata, protocol: Protocol) -> Metadata:
+    for feature in _OF_THE_LOG:
+        keys = [each.key for each in feature.properties]
+        metadata = unset(metadata, *keys)
+        if is_supported(feature, protocol):  # it is not where that is the version's own
+            texts = {each.key: each.text(latest.configuration) for each in feature.properties}
+            kept = {key: text for key, text in texts.items() if text is not None}
+            metadata = with_properties(metadata, kept)
+    return metadata
 
 
 def merged_marks(latest: TableConfiguration, wanted: Metadata) -> Metadata:

@@ -36,3 +36,9 @@ def test_other_changes_leave_it_as_it_is() -> None:
     other = configured(**{KEY: "3", "owner": "me"})
     assert committed(configured(**{KEY: "3"}), other, 9) == other
     assert committed(configured(), configured(owner="me"), 9) == configured(owner="me")
+
+
+def test_no_definition_protects_less() -> None:
+    for less in (configured(), configured(**{KEY: "3"})):
+        found = committed(configured(**{KEY: "5"}), less, 9)
+        assert found.configuration == {KEY: "5"}
