@@ -47,8 +47,8 @@ class Plan:
     left alone, and go on with it afterwards.
 
     The table has `settings` from the beginning. A page of a listing has at most `page` objects, and
-    leaves out some new ones for at most `lag` seconds: then nobody may read what is wrong, but what
-    is old.
+    leaves out some new ones, and has some that were deleted, for at most `lag` seconds: then nobody
+    may read what is wrong, but what is old.
     """
 
     seed: int

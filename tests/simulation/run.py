@@ -200,7 +200,7 @@ class _Run:
         return self.exclusion.owner.failures if self.exclusion.owner else []
 
     def _lag(self) -> float:
-        """How long listings leave a new object out: most of them not at all."""
+        """How long listings do not see that an object is new, or gone: mostly not at all."""
         draw = self.world.random
         return draw.uniform(0, self.plan.lag) if draw.random() < _LAGS else 0.0
 

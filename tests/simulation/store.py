@@ -88,7 +88,8 @@ class Bucket:
     """What is stored. Without `conditional` puts, one of an object that is there overwrites it.
 
     `on_change` is told of every object that is put, or was deleted. A page of a listing has so many
-    objects, and leaves out new ones for the seconds that `lag` says, each by itself.
+    objects, and leaves out new ones, and has those that were deleted, for the seconds that `lag`
+    says, each by itself.
     """
 
     world: World
@@ -101,6 +102,7 @@ class Bucket:
     def __post_init__(self) -> None:
         self._keys = sorted(self.objects)
         self._listed_from: dict[str, float] = {}
+        self._listed_until: dict[str, tuple[float, ObjectMeta]] = {}  # what is there no more
 
     def find(self, path: str) -> Stored:
         """The object. Raises: ObjectNotFoundError."""
@@ -112,7 +114,8 @@ class Bucket:
     def put(self, path: str, data: bytes) -> ObjectMeta:
         """Create or replace it."""
         if path not in self.objects:
-            self._keys.insert(bisect_left(self._keys, path), path)
+            if self._listed_until.pop(path, None) is None:
+                self._keys.insert(bisect_left(self._keys, path), path)
             if (lag := self.lag()) > 0:
                 self._listed_from[path] = self.world.loop.time() + lag
         etag = hashlib.blake2b(data, digest_size=8).hexdigest()
@@ -129,8 +132,12 @@ class Bucket:
 
     def delete(self, path: str) -> None:
         """Delete it, if it is there."""
-        if self.objects.pop(path, None) is not None:
-            del self._keys[bisect_left(self._keys, path)]
+        found = self.objects.pop(path, None)
+        if found is not None:
+            if (lag := self.lag()) > 0:
+                self._listed_until[path] = (self.world.loop.time() + lag, found.meta)
+            else:
+                del self._keys[bisect_left(self._keys, path)]
             self.on_change(path, None)
 
     def meta(self, path: str) -> ObjectMeta:
@@ -140,6 +147,7 @@ class Bucket:
     def page(self, prefix: str, after: str, *, recursive: bool) -> list[ObjectMeta]:
         """The first objects below a prefix and behind a path."""
         page: list[ObjectMeta] = []
+        self._forget()
         for at in range(bisect_left(self._keys, max(prefix, after)), len(self._keys)):
             key = self._keys[at]
             if not key.startswith(prefix) or len(page) == self.page_size:
@@ -147,8 +155,15 @@ class Bucket:
             if self._listed_from and not self._is_listed(key):
                 continue
             if key > after and (recursive or "/" not in key[len(prefix) :]):
-                page.append(self.objects[key].meta)
+                there = self.objects.get(key)
+                page.append(self._listed_until[key][1] if there is None else there.meta)
         return page
+
+    def _forget(self) -> None:
+        now = self.world.loop.time()
+        for key in [key for key, (until, _) in self._listed_until.items() if until <= now]:
+            del self._listed_until[key]
+            del self._keys[bisect_left(self._keys, key)]
 
     def _is_listed(self, key: str) -> bool:
         if self._listed_from.get(key, 0.0) > self.world.loop.time():

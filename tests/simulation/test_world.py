@@ -14,7 +14,7 @@ import pytest
 
 from adelta._clock import monotonic
 from adelta._concurrency import in_thread, together
-from adelta.errors import ObjectExistsError
+from adelta.errors import ObjectExistsError, ObjectNotFoundError
 from tests.simulation.exclusion import EXCLUDES
 from tests.simulation.loop import StuckError
 from tests.simulation.plan import Plan
@@ -165,5 +165,31 @@ def test_a_listing_that_lags_leaves_out_new_objects_for_a_while_and_has_pages_of
         assert await store.get("b") == b""
         await anyio.sleep(6)
         assert [[m.path for m in page] async for page in store.list("")] == [["a", "b"], ["c"]]
+
+    world.run(main)
+
+
+def test_a_listing_that_lags_shows_what_was_deleted_for_a_while_unless_it_is_put_again() -> None:
+    world = World(1)
+    bucket = Bucket(world, lag=lambda: 5.0 if world.loop.time() else 0.0)
+
+    def listed() -> list[str]:
+        return [meta.path for meta in bucket.page("", "", recursive=True)]
+
+    async def main() -> None:
+        for name in "abc":
+            bucket.put(name, b"1")
+        await anyio.sleep(1.0)
+        bucket.delete("a")
+        bucket.delete("c")
+        assert listed() == ["a", "b", "c"]
+        with pytest.raises(ObjectNotFoundError):
+            bucket.find("a")
+        bucket.put("c", b"2")
+        await anyio.sleep(5.0)
+        assert listed() == ["b", "c"]
+        bucket.delete("c")
+        await anyio.sleep(5.0)
+        assert listed() == ["b"]
 
     world.run(main)
