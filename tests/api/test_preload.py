@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from tests.support.postgres_server import PostgresServer
     from tests.support.s3_server import S3Location
 
+KEYS = ("aws_access_key_id", "aws_secret_access_key")
 PROGRAM = """
 import adelta, adelta.sync, asyncio, json, sys
 import pyarrow as pa
@@ -95,13 +97,31 @@ def test_nothing_is_loaded_later_on_a_local_disk(tmp_path: Path) -> None:
     assert loaded_later(str(tmp_path / "table"), str(tmp_path / "copy"), {}) == []
 
 
-def test_nothing_is_loaded_later_on_s3(s3_location: S3Location) -> None:
-    uri = s3_location.uri
-    assert loaded_later(f"{uri}/table", f"{uri}/copy", s3_location.storage_options) == []
+def test_nothing_is_loaded_later_on_s3_by_a_profile_and_a_commit_lock(
+    s3_location: S3Location,
+    postgres_server: PostgresServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    uri, options = s3_location.uri, dict(s3_location.storage_options)
+    keys = [f"{name} = {options.pop(name)}" for name in KEYS]
+    (tmp_path / "credentials").write_text("\n".join(["[service]", *keys]))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "service")
+    options |= postgres_server.storage_options
+    assert loaded_later(f"{uri}/table", f"{uri}/copy", options) == []
 
 
-@pytest.mark.parametrize("missing", ["duckdb", "pyroaring"])
-def test_what_is_not_installed_is_left_out_unless_it_has_to_be_there(missing: str) -> None:
+@pytest.mark.parametrize("missing", ["duckdb", "aiobotocore"])
+def test_what_is_not_installed_is_left_out(missing: str) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None; import adelta; adelta.preload()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_cannot_be_loaded_is_left_out_and_told(tmp_path: Path) -> None:
+    (tmp_path / "asyncpg.py").write_text("raise ImportError('libpq is of another age')")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import adelta; adelta.preload()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "asyncpg is installed and cannot be loaded: libpq is of another age" in done.stderr
