@@ -5,7 +5,9 @@ not gone into again: a state is what the store holds, and where each process is,
 the answers that it has had. Requests for the data files of a transaction, which no other process
 asks for, are carried out at once. Of two requests that do not meet, both orders come to one state;
 one is tried (sleep sets, kept with the states). A request by which others' answers become fixed, so
-that they are carried out at once from then on, meets those of the processes that wait for them.
+that they are carried out at once from then on, meets those of the processes that wait for them, and
+those after which a process asks for such an answer and for something else at once: which of the two
+it is told first is another state.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ R = TypeVar("R")
 Waiting = dict[str, set[str]]
 """The processes that have no answer yet to a request, by what the request is about."""
 
+Asked = dict["Step", set[str]]
+"""What some process has asked after a step, before the next one, while it waited for more."""
+
 _NOBODY: set[str] = set()
 _COLLECTED = 100  # runs
 
@@ -54,9 +59,14 @@ class Step:
     about: str = ""
     settles: bool = False
 
-    def meets(self, other: Step, waiting: Waiting) -> bool:
+    def meets(self, other: Step, waiting: Waiting, asked: Asked) -> bool:
         """Whether it matters which of the two comes first, while others are `waiting`."""
         if self.process == other.process or self.request.meets(other.request):
+            return True
+        if any(
+            one.settles and one.about in asked.get(before, ())
+            for one, before in ((self, other), (other, self))
+        ):
             return True
         mine, its = (
             waiting.get(each.about, _NOBODY) if each.settles else _NOBODY for each in (self, other)
@@ -154,6 +164,9 @@ class Held:
         self.taken: list[Step] = []
         self.past: dict[str, _Past] = {}
         self.told: list[tuple[str, bytes]] = []
+        self.asked: Asked = {}
+        self.chosen: Step | None = None
+        self._after: dict[str, list[Step]] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
 
     async def carry(self, request: Request, effect: Callable[[], R]) -> R:
@@ -167,8 +180,25 @@ class Held:
         self._counts[key] = number = self._counts.get(key, 0) + 1
         step = Step(process.name, request, number, self.about(request), self.settles(request))
         pending = _Pending(step, effect, self.world.loop.create_future())
+        self._note_beside(step)
         self.pending.append(pending)
         return await pending.answered  # type: ignore[no-any-return]
+
+    def _note_beside(self, step: Step) -> None:
+        """Note what a process waits for, where it is more than one answer.
+
+        It counts for the step after which it asks, and for the last one after which it did before:
+        where the two come in the other order, it asks after that one.
+        """
+        if self.chosen is None:
+            return
+        after = self._after.setdefault(step.process, [])
+        if self.chosen not in after:
+            after[:] = [*after[-1:], self.chosen]
+        own = (each.step for each in self.pending if each.step.process == step.process)
+        if beside := {each.about for each in own if each.request.kind != "crash"}:
+            for each in after:
+                self.asked.setdefault(each, set()).update(beside, {step.about})
 
     def take(self, pending: _Pending) -> None:
         """Carry a request out, and answer."""
@@ -262,6 +292,7 @@ class _Node:
     todo: list[Step]
     sleep: frozenset[Step]
     waiting: Waiting
+    asked: Asked
     chosen: Step | None = None
     done: list[Step] = field(default_factory=list)
 
@@ -271,7 +302,7 @@ class _Node:
         return frozenset(
             each
             for each in self.sleep.union(self.done)
-            if not each.meets(self.chosen, self.waiting)
+            if not each.meets(self.chosen, self.waiting, self.asked)
         )
 
     def advance(self) -> bool:
@@ -304,6 +335,7 @@ class Search:
         self._in_order = in_order
         self._path: list[_Node] = []
         self._asleep: dict[bytes, frozenset[Step]] = {}
+        self._asked: Asked = {}  # of all runs
         self.figures = Figures()
 
     def run(self) -> Figures:
@@ -326,6 +358,7 @@ class Search:
         scene = self._scene()
         steps: list[Step] = []
         network = scene.network
+        network.asked = self._asked
 
         def at_rest() -> bool:
             if network.take_local():
@@ -338,6 +371,7 @@ class Search:
                 self._path.append(self._node(network, steps))
             chosen = self._path[depth].chosen
             steps.append(next(p.step for p in network.pending if p.step == chosen))
+            network.chosen = chosen
             self.figures.depth = max(self.figures.depth, len(steps))
             network.take(next(each for each in network.pending if each.step == chosen))
             return True
@@ -370,7 +404,7 @@ class Search:
         else:
             todo = [each for each in enabled if each not in sleep]
         self._asleep[state] = sleep
-        node = _Node(todo, sleep, network.waiting())
+        node = _Node(todo, sleep, network.waiting(), self._asked)
         if not node.advance():
             raise _CutError
         return node

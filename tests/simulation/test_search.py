@@ -6,20 +6,25 @@ import asyncio
 import random
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from adelta.errors import StorageError
 from tests.simulation.search import Held, Search, Step
 from tests.simulation.store import Bucket, Request, SimulatedStore
-from tests.simulation.world import World
+from tests.simulation.world import World, here
 from tests.support.depth import cases
 
 KINDS = ("get", "list", "put", "create", "delete")
+OWN = ("keep", "")  # which puts an object that no other process asks for
 FIXED, OTHERS = "a", ("b", "c")  # who has created the first one, deletes it no more
 
-Together = list[tuple[str, str]]
-"""Requests that are sent at once: kinds and paths."""
+Ask = tuple[Any, ...]
+"""A request: its kind and path, and others that are sent at once when it has its answer."""
+
+Together = list[Ask]
+"""Requests that are sent at once."""
 
 Chains = list[list[Together]]
 """What a process does side by side: each sends some at once, then others when it has answers."""
@@ -64,9 +69,11 @@ class Programs:
 async def send(store: SimulatedStore, program: Chains) -> None:
     """Send requests."""
 
-    async def one(kind: str, path: str) -> None:
+    async def one(kind: str, path: str, *after: Ask) -> None:
         with suppress(StorageError):
             match kind:
+                case "keep":
+                    await store.put(_own_path(), b"kept")
                 case "get":
                     await store.get(path)
                 case "list":
@@ -77,6 +84,7 @@ async def send(store: SimulatedStore, program: Chains) -> None:
                     await store.put_if_absent(path, b"created")
                 case _:
                     await store.delete([path])
+        await asyncio.gather(*(one(*each) for each in after))
 
     async def chain(links: list[Together]) -> None:
         for together in links:
@@ -85,9 +93,17 @@ async def send(store: SimulatedStore, program: Chains) -> None:
     await asyncio.gather(*map(chain, program))
 
 
+def _own_path() -> str:
+    process = here()
+    assert process is not None
+    return process.name
+
+
 def is_local(step: Step, network: Held) -> bool:
     """What is created first stays, and whoever asks for it then may as well be told at once."""
     request = step.request
+    if request.path == step.process:
+        return True
     return request.kind == "get" and request.path == FIXED and FIXED in network.bucket.objects
 
 
@@ -100,10 +116,12 @@ def drawn(seed: int) -> list[Chains]:
     """Two or three processes."""
     draw = random.Random(seed)
 
-    def request() -> tuple[str, str]:
-        if draw.random() < 0.4:
+    def request() -> Ask:
+        chance = draw.random()
+        if chance < 0.4:
             return draw.choice(("get", "create")), FIXED
-        return draw.choice(KINDS), draw.choice(OTHERS)
+        after = [request(), (*OWN, request())] if chance > 0.9 else []
+        return draw.choice(KINDS), draw.choice(OTHERS), *after
 
     def program(requests: int) -> list[Together]:
         made: list[Together] = []
@@ -136,6 +154,14 @@ def test_requests_are_left_out_where_others_are_not_told_by_them() -> None:
     assert searched(programs, reduced=True)[1] < searched(programs, reduced=False)[1]
 
 
+def test_a_process_that_has_asked_for_more_may_be_told_first_what_others_have_settled() -> None:
+    """The order of a get and of a create of another counts by what is asked after the get."""
+    after: list[Ask] = [("get", FIXED), (*OWN, ("get", "c"))]
+    programs: list[Chains] = [[[[("get", "b", *after)]]], [[[("create", FIXED)]]]]
+    (some, _), (all_, _) = (searched(programs, reduced=each) for each in (True, False))
+    assert some == all_
+
+
 def test_where_it_is_not_seen_what_a_request_settles_states_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,5 +174,5 @@ def test_where_it_is_not_seen_what_a_request_settles_states_are_lost(
     assert searched(programs, reduced=True)[0].states < whole.states
 
 
-def _meets(one: Step, other: Step, _: object) -> bool:
+def _meets(one: Step, other: Step, *_: object) -> bool:
     return one.process == other.process or one.request.meets(other.request)
