@@ -169,8 +169,9 @@ class _Run:
         properties = {
             "delta.enableDeletionVectors": str(plan.vectors).lower(),
             "delta.checkpointInterval": str(plan.checkpoint_every),
-            "delta.feature.domainMetadata": "supported",
         }
+        if "domain" in plan.kinds:  # else the table begins with an older protocol
+            properties["delta.feature.domainMetadata"] = "supported"
         for name in plan.settings:
             properties |= SETTINGS[name]
         properties |= self.exclusion.properties
