@@ -32,7 +32,8 @@ from adelta.log.verify import checkpoint_faults, replay
 from adelta.operations.deep_check import NOT_TO_BE_READ, check_all
 from adelta.progress import Meter
 from adelta.storage.distrust import past_cache
-from adelta.table import latest_state, opened, roots_of
+from adelta.table import begin, latest_state, opened, roots_of
+from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -282,7 +283,10 @@ async def _repaired(table: Table, report: FsckReport, files: Sequence[AddFile]) 
     missing = set(report.missing_files)
     if not missing:
         return report
-    async with table.transaction(operation="FSCK") as transaction:
-        live = await transaction.read()
-        transaction.remove_files([file for file in live if file.path in missing])
-    return replace(report, repaired_version=transaction.version)
+    # What others add meanwhile has nothing to do with it.
+    async with begin(table, TransactionRequest(operation="FSCK", from_latest=True)) as tx:
+        live = await tx.live_files()
+        gone = await in_thread(lambda: [f for f in live.rows() if f.path in missing])
+        if gone:
+            tx.remove(gone)
+    return replace(report, repaired_version=tx.version)

@@ -18,6 +18,7 @@ from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.hostile.reading import DV, parquet
 from tests.support import logs
+from tests.support.races import OvertakenStore
 from tests.support.stores import CountingStore, OverlookingStore
 
 if TYPE_CHECKING:
@@ -88,6 +89,21 @@ async def test_a_repair_takes_the_missing_files_and_nothing_else_out() -> None:
         assert int(entry.operation_metrics["numRemovedFiles"]) == 1
         again = await adelta.fsck(table, dry_run=False)
         assert (again.problems, again.repaired_version) == ((), None)
+
+
+async def test_what_others_append_meanwhile_is_no_obstacle_to_a_repair() -> None:
+    store = await _table()
+    await store.delete(["2.parquet"])
+
+    async def others() -> None:
+        await store.put("4.parquet", parquet())
+        await logs.put_commit(store, 4, logs.add("4.parquet", size=SIZE))
+
+    report = await _fsck(OvertakenStore(store, others), dry_run=False)
+    assert report.repaired_version == 5
+    async with Table("memory://of/tests", store=store) as table:
+        files = await (await table.snapshot()).files()
+        assert sorted(files.column("path").to_pylist()) == [f"{n}.parquet" for n in (1, 3, 4)]
 
 
 async def test_a_file_of_another_size_is_reported_and_kept() -> None:
