@@ -183,7 +183,8 @@ async def clone(
 class _Plan:
     """What is to be copied, and committed to the target.
 
-    `comes` are files by their marks, and `paths` tells where those are that the target has.
+    `comes` are files by their marks, and `paths` tells where those are that the target has. Those
+    that are `bare` stay, and have no ids for their rows, which they come to need.
     """
 
     origin: Table
@@ -197,6 +198,7 @@ class _Plan:
     copied: tuple[AddFile, ...]
     paths: Mapping[str, str]
     goes: FileSet
+    bare: FileSet
     shallow: bool
 
     def metrics(self, version: int | None) -> CloneMetrics:
@@ -300,6 +302,7 @@ async def _plan(
             copied=tuple(file for file, _ in pairs if file.path in data),
             paths=paths,
             goes=live.filter(array_of(goes, pa.bool_())),
+            bare=_bare(live.filter(array_of([not each for each in goes], pa.bool_())), definition),
             shallow=shallow,
         )
 
@@ -307,6 +310,13 @@ async def _plan(
     if plan.goes.num_files and target is not None:
         target.configuration.check_removable(target.root)
     return plan
+
+
+def _bare(stays: FileSet, definition: NewTable) -> FileSet:
+    """The files that have no ids for their rows, though the definition asks for some."""
+    if definition.configuration.row_id_columns is None:
+        return FileSet.empty()
+    return FileSet(stays.table.filter(stays.table.column("base_row_id").is_null()))
 
 
 def _with_row_ids(file: AddFile, live: AddFile | None) -> AddFile:
@@ -362,6 +372,7 @@ async def _stage(
     if not creates:
         await stage_content(tx, plan.definition, plan.clustering, plan.goes)
     tx.staging.bring_back(comes)
+    await in_thread(lambda: tx.staging.add_again(plan.bare.rows()))
     tx.metrics.clear()
     told = asdict(plan.metrics(None))
     tx.metrics.update({_METRICS[name]: told[name] for name in _METRICS})

@@ -140,13 +140,14 @@ class _Ways:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be committed: files that come, and files that go."""
+    """What is to be committed: files that come, files that go, and some that get their ids back."""
 
     restored_version: int
     definition: NewTable
     clustering: str | None
     comes: tuple[AddFile, ...]
     goes: FileSet
+    numbered: FileSet
     missing: tuple[AddFile, ...]
     num_files: int
     num_bytes: int
@@ -205,6 +206,7 @@ async def _plan(
         clustering=None if domain is None else domain.configuration,
         comes=tuple(replace(file, data_change=True) for file in comes if id(file) not in gone),
         goes=FileSet(both.removed),
+        numbered=FileSet(both.numbered),
         missing=tuple(missing),
         num_files=before.num_files - len(missing),
         num_bytes=before.total_bytes - sum(file.size for file in missing),
@@ -214,6 +216,7 @@ async def _plan(
 async def _stage(tx: TransactionCore, plan: _Plan) -> None:
     await stage_content(tx, plan.definition, plan.clustering, plan.goes)
     tx.staging.bring_back(plan.comes)
+    await in_thread(lambda: tx.staging.add_again(plan.numbered.rows()))
     tx.metrics.clear()
     told = asdict(plan.metrics(None))
     tx.metrics.update({_METRICS[name]: told[name] for name in _METRICS})

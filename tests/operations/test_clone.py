@@ -144,6 +144,23 @@ async def test_a_repeated_clone_copies_what_is_new(tmp_path: Path) -> None:
         assert [row["id"] for row in await rows_of(target)] == [1, 2, 3, 4, 5]
 
 
+async def test_files_that_stay_get_row_ids_where_the_source_has_begun_to_track_rows(
+    tmp_path: Path,
+) -> None:
+    await adelta.write_table(tmp_path / "source", pa.table({"n": [1, 2]}))
+    await adelta.clone(tmp_path / "source", tmp_path / "clone")
+    await adelta.set_properties(tmp_path / "source", {"delta.enableRowTracking": "true"})
+    await adelta.write_table(tmp_path / "source", pa.table({"n": [3]}))
+    done = await adelta.clone(tmp_path / "source", tmp_path / "clone", replace=True)
+    assert done.num_copied_files == 1
+    await adelta.update(tmp_path / "clone", {"n": "n + 10"}, "n = 1")
+    async with adelta.open_table(tmp_path / "clone") as table:
+        scan = (await table.snapshot()).scan(with_row_ids=True)
+        found = (await scan.to_arrow()).to_pylist()
+    assert sorted(row["n"] for row in found) == [2, 3, 11]
+    assert {row["_row_id"] for row in found} == {0, 1, 2}
+
+
 async def test_row_ids_are_the_clones_own(tmp_path: Path) -> None:
     target = tmp_path / "clone"
     async with await source_at(

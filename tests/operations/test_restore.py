@@ -113,6 +113,34 @@ async def test_row_ids_and_deletion_vectors_come_back_and_new_ids_are_new(tmp_pa
         assert (await tracked())[-1]["_row_id"] == 4
 
 
+async def test_row_ids_come_back_though_the_table_had_stopped_to_track_rows(tmp_path: Path) -> None:
+    wanted = {"delta.enableRowTracking": "true"}
+    await (await adelta.create_table(tmp_path, SCHEMA, properties=wanted)).aclose()
+    async with adelta.open_table(tmp_path) as table:
+
+        async def tracked(version: int | None = None) -> list[dict[str, Any]]:
+            scan = (await table.snapshot(version=version)).scan(with_row_ids=True)
+            return sorted((await scan.to_arrow()).to_pylist(), key=lambda row: row["id"])
+
+        await adelta.write_table(table, rows(1))
+        await adelta.write_table(table, rows(3, 5))
+        await adelta.delete(table, "id = 1")
+        await adelta.drop_feature(table, "rowTracking")
+        done = await adelta.restore(table, version=3)  # whose file has been there all the time
+        assert (done.num_restored_files, done.num_removed_files) == (0, 0)
+        log = (tmp_path / "_delta_log" / f"{done.version:020}.json").read_text()
+        assert (log.count('"add"'), log.count('"dataChange":false')) == (1, 1)
+        assert await tracked() == await tracked(3)
+        await adelta.drop_feature(table, "rowTracking")
+        await adelta.write_table(table, rows(7))
+        await adelta.set_properties(table, wanted)  # by which all files get other ids
+        await adelta.restore(table, version=2)
+        assert await tracked() == await tracked(2)
+        await adelta.write_table(table, rows(9))
+        await adelta.update(table, {"p": "'y'"}, "id = 3")
+        assert [row["_row_id"] for row in await tracked()] == [0, 1, 2, 3]
+
+
 async def test_identity_values_and_column_ids_are_not_given_again(tmp_path: Path) -> None:
     schema = pa.schema([adelta.identity_column("n"), ("id", pa.int64())])
     mapped = {"delta.columnMapping.mode": "name"}

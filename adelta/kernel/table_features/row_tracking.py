@@ -143,6 +143,9 @@ def _complete_metadata(
 def _prepare_commit(attempt: CommitAttempt) -> CommitAttempt:
     """The attempt with ids for the rows of its new files; where tracking is suspended, with none.
 
+    Files that come back to a table that has lost its mark since keep their ids, which lie before
+    new ones.
+
     Example: after the mark 9, a file of three rows gets the base 10, and the mark becomes 12.
 
     Raises:
@@ -154,6 +157,9 @@ def _prepare_commit(attempt: CommitAttempt) -> CommitAttempt:
         bare = (replace(a, base_row_id=None, default_row_commit_version=None) for a in staged.adds)
         return replace(attempt, staged=replace(staged, adds=tuple(bare)))
     before = mark = high_water_mark(attempt.domains)
+    for add in staged.adds:
+        if add.base_row_id is not None and add.base_row_id > mark:
+            mark = max(mark, add.base_row_id + _physical_rows(add) - 1)
     adds: list[AddFile] = []
     for add in staged.adds:
         if add.base_row_id is None:

@@ -46,10 +46,14 @@ _OF_THE_LOG = (IN_COMMIT_TIMESTAMP, CHECKPOINT_PROTECTION)
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """The files that a version has and another lacks, and those that it lacks."""
+    """The files that a version has and another lacks, and those that it lacks.
+
+    Those that are `numbered` both have, but their rows have the ids of the version in it alone.
+    """
 
     added: pa.Table
     removed: pa.Table
+    numbered: pa.Table
 
 
 def difference(latest: pa.Table, wanted: pa.Table, root: str) -> FileDifference:
@@ -60,9 +64,14 @@ def difference(latest: pa.Table, wanted: pa.Table, root: str) -> FileDifference:
     Example: from a and b to b and c it is that c comes and a goes.
     """
     mine, theirs = file_ids(latest, root), file_ids(wanted, root)
+    name = "base_row_id"
+    places = pc.index_in(theirs, value_set=mine)
+    given, now = wanted.column(name), latest.column(name).take(places)
+    anew = pc.and_(given.is_valid(), pc.fill_null(pc.not_equal(given, now), True))
     return FileDifference(
         added=wanted.filter(pc.invert(pc.is_in(theirs, value_set=mine))),
         removed=latest.filter(pc.invert(pc.is_in(mine, value_set=theirs))),
+        numbered=wanted.filter(pc.and_(anew, pc.is_valid(places))),
     )
 
 

@@ -96,6 +96,14 @@ def test_a_file_that_is_added_again_keeps_what_it_had() -> None:
     assert tracked.domains == ()
 
 
+def test_new_ids_begin_behind_those_that_come_back_to_a_table_without_its_mark() -> None:
+    old = add("a", 3, base_row_id=5, default_row_commit_version=1)
+    older = add("b", 5, base_row_id=0, default_row_commit_version=1)
+    tracked = track_rows(staged(add("c", 2), old, older), table(), {}, 7)
+    assert ids(tracked) == [(8, 7), (5, 1), (0, 1)]
+    assert tracked.domains == tuple(mark(9).values())
+
+
 def test_another_attempt_starts_from_what_was_staged() -> None:
     # B9-08: nothing of one attempt is left in the next.
     mine = staged(add("a", 3))
