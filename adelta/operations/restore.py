@@ -99,6 +99,8 @@ async def restore(
         TimestampOutOfRangeError: the time is outside the history that is kept.
         MissingDataFileError: files of the version are gone.
         InvariantViolationError: rows would go from a table that only takes appends.
+        InvalidPropertyError: other clients that follow the table, such as Iceberg's, could not
+            follow that version.
         UnsupportedFeatureError: the version needs a feature that adelta does not have.
         CommitConflictError: another commit came first, or a VACUUM under way may delete the files.
         CommitOutcomeUnknownError: the commit may or may not have happened.

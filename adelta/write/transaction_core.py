@@ -16,7 +16,7 @@ from adelta.errors import InvalidUseError
 from adelta.kernel.file_id import FileIds
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import DOMAIN_METADATA, check_change
+from adelta.kernel.table_features import DOMAIN_METADATA, check_change, check_succession
 from adelta.write.conditions import condition_of
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_life import Stage, TransactionLife
@@ -309,13 +309,15 @@ class TransactionCore(TransactionLife):
     def replace_definition(self, table: NewTable) -> None:
         """Stage the metadata of another table in place of this one's, and its protocol.
 
-        That all files go, and that the one may come after the other, is the caller's to see to.
+        That files which stay can be read by it is the caller's to see to.
 
         Raises:
             InvalidUseError: the transaction is not open.
             UnsupportedFeatureError: the table would need a feature that adelta does not have.
+            InvalidPropertyError: clients that follow the table could not follow this one.
         """
         table.configuration.check_writable(self.root)
+        check_succession(self.base.configuration, table.configuration)
         staging = self.staging
         staging.metadata = table.metadata
         if table.protocol != self.base.protocol:

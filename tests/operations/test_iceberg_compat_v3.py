@@ -24,11 +24,13 @@ from adelta.operations import (
     add_columns,
     add_feature,
     change_column,
+    clone,
     create_table,
     delete,
     drop_columns,
     drop_feature,
     rename_column,
+    restore,
     set_properties,
     unset_properties,
     update,
@@ -348,6 +350,23 @@ async def test_the_second_version_gives_way_to_the_third_and_the_third_to_none()
             await drop_feature(table, name)
     with pytest.raises(InvalidUseError, match="cannot be dropped from a table"):
         await drop_feature(table, "icebergCompatV3")
+
+
+async def test_neither_a_restore_nor_a_clone_ends_it() -> None:
+    async with await new_table(FLAT, mode="name") as table:
+        before = (await latest_state(table)).version
+        await set_properties(table, V3)
+        with pytest.raises(InvalidPropertyError, match=r"V3 cannot be unset"):
+            await restore(table, version=before)
+        with pytest.raises(InvalidPropertyError, match=r"V3 cannot be unset"):
+            await restore(table, version=before, protocol_downgrade_allowed=True)
+        async with await new_table(FLAT, mode="name") as other:
+            with pytest.raises(InvalidPropertyError, match=r"V3 cannot be unset"):
+                await clone(other, table, replace=True)
+        kept = (await latest_state(table)).version
+        await delete(table, "id = 1")
+        await restore(table, version=kept)
+        assert len(await rows(table)) == FLAT.num_rows
 
 
 async def test_files_of_a_table_that_tracked_rows_may_lack_the_field_ids() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from adelta.kernel.table_features._change import (
     check_change,
     check_replacement,
+    check_succession,
     completed_metadata,
     outlasting_properties,
     outlasting_protocol,
@@ -171,6 +172,7 @@ __all__ = [
     "check_identity_columns",
     "check_readable",
     "check_replacement",
+    "check_succession",
     "check_writable",
     "clustering_columns",
     "clustering_configuration",

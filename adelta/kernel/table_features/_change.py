@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_change",
     "check_replacement",
+    "check_succession",
     "completed_metadata",
     "outlasting_properties",
     "outlasting_protocol",
@@ -80,6 +81,19 @@ def check_replacement(before: ProtocolAndMetadata, after: ProtocolAndMetadata) -
     """
     for feature in supported_features(after.protocol):
         feature.check(before if feature.followed else None, after)
+
+
+def check_succession(before: ProtocolAndMetadata, after: ProtocolAndMetadata) -> None:
+    """Refuse a definition in place of another one that breaks with clients who follow the table.
+
+    All else of it is taken to be right: it has been another table's, or another version's.
+
+    Raises: as `check_change` does.
+    """
+    both = (*supported_features(before.protocol), *supported_features(after.protocol))
+    for feature in dict.fromkeys(both):
+        if feature.followed:
+            feature.check(before, after)
 
 
 def outlasting_properties(before: ProtocolAndMetadata, after: Metadata) -> Mapping[str, str]:
