@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+import adelta.sync
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -50,3 +52,25 @@ def test_a_table_is_cloned_and_dropped(run: Run, trips: Path, tmp_path: Path) ->
     assert run("drop", deep)[0] == 0
     assert run("drop", deep)[0] == 1
     assert run("read", trips)[0] == 0
+
+
+def test_commands_take_what_the_operations_do(run: Run, trips: Path, tmp_path: Path) -> None:
+    properties = {"delta.enableInCommitTimestamps": "true"}
+    adelta.sync.set_properties(str(trips), properties)
+    clone = tmp_path / "clone"
+    assert (
+        run("clone", trips, clone, "--property", "delta.appendOnly=true", "--property", "a=b")[0]
+        == 0
+    )
+    with adelta.sync.open_table(str(clone)) as table:
+        assert table.snapshot().properties.items() >= {"delta.appendOnly": "true", "a": "b"}.items()
+    lowered = ("restore", trips, "--version", "2", "--allow-protocol-downgrade")
+    assert run(*lowered)[0] == 0
+    with adelta.sync.open_table(str(trips)) as table:
+        assert table.snapshot().protocol.writer_features is None
+    told = orjson.loads(run("optimize", trips, "--max-commit-interval", "0 seconds", "--json")[1])
+    assert told["numFilesRemoved"] == 2
+    everything = ("vacuum", trips, "--retention", "0 hours", "--no-enforce-retention")
+    dry = (*everything, "--dry-run", "--json")
+    assert orjson.loads(run(*dry)[1])["numFilesToDelete"] == 2
+    assert orjson.loads(run(*dry, "--keep-version", "2", "--keep-version", "1")[1])["files"] == []

@@ -42,6 +42,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="a storage option of the target, which then has these instead of the source's",
     )
+    parser.add_argument(
+        "--property",
+        dest="properties",
+        action="append",
+        type=key_value,
+        default=[],
+        metavar="KEY=VALUE",
+        help="a table property of the clone, where it is not to be the source's; may be repeated",
+    )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be copied")
 
 
@@ -56,6 +65,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
                 version=arguments.version,
                 timestamp=arguments.timestamp,
                 replace=arguments.replace,
+                properties=dict(arguments.properties),
                 dry_run=arguments.dry_run,
                 on_progress=on_progress,
                 target_storage_options=dict(arguments.target_options or arguments.options),

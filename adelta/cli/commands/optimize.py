@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import adelta
-from adelta.cli.arguments import add_table, open_table, positive
+from adelta.cli.arguments import add_table, interval, open_table, positive
 from adelta.console.progress_bar import progress_bar
 from adelta.console.render import Output, camel_case, counted, size
 
@@ -37,6 +37,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--min-file-size", type=positive, metavar="BYTES", help="files from this size on stay"
     )
     parser.add_argument(
+        "--max-commit-interval",
+        type=interval,
+        metavar="TIME",
+        help="commit what is done whenever so much time has passed, such as '10 minutes' (default: "
+        "one commit at the end)",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="say what would be written anew, and write nothing"
     )
 
@@ -52,6 +59,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
                 full=arguments.full,
                 target_size=arguments.target_size,
                 min_file_size=arguments.min_file_size,
+                max_commit_interval=arguments.max_commit_interval,
                 dry_run=arguments.dry_run,
                 on_progress=on_progress,
             )

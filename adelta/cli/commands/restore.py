@@ -27,6 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--ignore-missing", action="store_true", help="leave out files that are gone"
     )
     parser.add_argument(
+        "--allow-protocol-downgrade",
+        action="store_true",
+        help="give the table the protocol of that version, too: clients that know no more than it "
+        "come upon later versions in its history",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="only say what would come and go, and what is gone"
     )
 
@@ -40,6 +46,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
                 version=arguments.version,
                 timestamp=arguments.timestamp,
                 ignore_missing=arguments.ignore_missing,
+                protocol_downgrade_allowed=arguments.allow_protocol_downgrade,
                 dry_run=arguments.dry_run,
                 on_progress=on_progress,
             )

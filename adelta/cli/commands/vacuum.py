@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import adelta
-from adelta.cli.arguments import add_table, interval, open_table
+from adelta.cli.arguments import add_table, interval, natural, open_table
 from adelta.console.progress_bar import progress_bar
 from adelta.console.render import camel_case, counted, size
 
@@ -41,6 +41,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="take a retention that is shorter than the table's own: nobody may use the table",
     )
     parser.add_argument(
+        "--keep-version",
+        dest="keep_versions",
+        action="append",
+        type=natural,
+        default=[],
+        metavar="N",
+        help="keep what the version N is made of, however old it is; may be repeated",
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="only print the paths of what would be deleted"
     )
 
@@ -55,6 +64,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
                 mode="lite" if arguments.lite else "full",
                 dry_run=arguments.dry_run,
                 enforce_retention=not arguments.no_enforce_retention,
+                keep_versions=arguments.keep_versions,
                 on_progress=on_progress,
             )
     if output.as_json:
