@@ -18,7 +18,6 @@ map                     an object; an array of ``{"key", "value"}`` where the ke
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,11 +25,11 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from adelta.kernel.schema.far_days import day_of
+
 __all__ = ["dumps", "rows"]
 
 Encode = Callable[[Any], Any]
-_EPOCH = dt.date(1970, 1, 1)
-_DAYS_IN_400_YEARS = 146_097
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}  # of the fraction of a second
 
 
@@ -135,11 +134,9 @@ def _float(value: float) -> float | str:
 
 
 def _date(days: int) -> str:
-    cycle, day = divmod(days, _DAYS_IN_400_YEARS)  # the calendar repeats itself
-    date = _EPOCH + dt.timedelta(days=day)
-    year = date.year + 400 * cycle
+    year, month, day = day_of(days)
     text = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
-    return f"{text}-{date.month:02d}-{date.day:02d}"
+    return f"{text}-{month:02d}-{day:02d}"
 
 
 def _timestamp(kind: pa.TimestampType[Any, Any]) -> Encode:

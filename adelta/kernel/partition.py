@@ -21,6 +21,7 @@ from adelta._lazy_arrow import pa
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
+from adelta.kernel.schema.far_days import day_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -354,13 +355,7 @@ def _moments(values: pa.Array[Any]) -> pa.Array[Any]:
 
 def _day_text(days: int) -> str:
     """A day since the Unix epoch in the proleptic Gregorian calendar; the inverse of `_days`."""
-    era, of_era = divmod(days + 719_468, 146_097)
-    years = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * years + years // 4 - years // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month = month + 3 if month < 10 else month - 9
-    year = era * 400 + years + (month <= 2)
+    year, month, day = day_of(days)
     return f"{'-' if year < 0 else ''}{abs(year):04}-{month:02}-{day:02}"
 
 

@@ -11,7 +11,6 @@ import json
 import math
 import uuid
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -20,6 +19,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import column_of
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.far_days import day_of
 from adelta.kernel.schema.variant.binary import Number, NumberKind, Variant, decode
 from adelta.kernel.schema.variant.shredding import METADATA, VALUE, Dictionaries, bytes_by_row
 
@@ -31,7 +31,6 @@ arrow: Any = pa  # likewise of `arange`
 _NANOS = (NumberKind.TIMESTAMP_NANOS, NumberKind.TIMESTAMP_NTZ_NANOS)
 _UTC = (NumberKind.TIMESTAMP, NumberKind.TIMESTAMP_NANOS)
 _DAY_SECONDS = 86_400
-_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # of the Gregorian calendar
 
 
 def with_text(data_type: t.DataType) -> t.DataType:
@@ -146,12 +145,9 @@ def _time_text(number: Number) -> str:
 
 
 def _date(days: int) -> str:
-    # the calendar repeats itself, so that years which Python lacks are found among those it has
-    cycles, days = divmod(days, _CYCLE_DAYS)
-    day = datetime(1970, 1, 1) + timedelta(days=days)
-    year = day.year + cycles * _CYCLE_YEARS
+    year, month, day = day_of(days)
     sign = "-" if year < 0 else "+" if year > 9999 else ""
-    return f"{sign}{abs(year):04d}-{day:%m-%d}"
+    return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
 def _clock(second: int, fraction: int, digits: int) -> str:
