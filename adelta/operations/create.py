@@ -48,7 +48,7 @@ from adelta.operations.clustering import CLUSTERED, clustering_paths
 from adelta.operations.evolve import partition_names
 from adelta.operations.identity_column import with_identities
 from adelta.table import begin, give_back_connections, known_state, latest_state, open_table
-from adelta.write.row_rules import check_generated_columns
+from adelta.write.generated_columns import check_generated_columns
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+from typing import NoReturn
 
 from pyspark.sql import Column, SparkSession
 
@@ -87,6 +88,15 @@ def configure_spark_with_delta_pip(
     return spark_session_builder
 
 
+def _no_plan(name: str) -> NoReturn:
+    if name.startswith("__"):
+        raise AttributeError(f"there is no {name} here")
+    raise ImportError(
+        f"delta.connect.plan has no {name}: adelta needs no extension in the server of Spark "
+        "Connect, and sends it no plans; call the method of DeltaTable that does it"
+    )
+
+
 def _modules() -> list[ModuleType]:
     conflicts: dict[str, object] = {**CONFLICTS}
     lazily = "__getattr__"
@@ -104,7 +114,9 @@ def _modules() -> list[ModuleType]:
         "delta": {"DeltaTable": DeltaTable, **pip_utils, **version},
         "delta._typing": _TYPES,
         "delta.connect": {"DeltaTable": DeltaTable},
+        "delta.connect._typing": _TYPES,
         "delta.connect.exceptions": conflicts,
+        "delta.connect.plan": {lazily: _no_plan},
         "delta.connect.testing": {},
         "delta.connect.testing.utils": {lazily: test_case("connectutils", "ReusedConnectTestCase")},
         "delta.connect.tables": {**builders, "IdentityGenerator": IdentityGenerator},

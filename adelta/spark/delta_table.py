@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
+from pyspark.sql.utils import is_remote
 
 from adelta.errors import (
     InvalidOptionError,
@@ -35,6 +36,7 @@ from adelta.spark.identifiers import identifier_parts, path_named, quoted
 from adelta.spark.merge_builder import DeltaMergeBuilder
 from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.options import absolute_uri
+from adelta.spark.remote_merge_builder import RemoteMergeBuilder
 from adelta.spark.rows_by_spark import NOT_ADELTAS, change_by_spark
 from adelta.spark.session_settings import checks_retention, pads_chars
 from adelta.spark.shown_frames import ShownFrames
@@ -295,8 +297,8 @@ class DeltaTable(Cloned):
             raise WrongTypeError(
                 f"Type of 'source' in merge must be DataFrame. Found {type(source)}"
             )
-        builder = DeltaMergeBuilder(self, source, condition)
-        return builder._checked()
+        builder = RemoteMergeBuilder if is_remote() else DeltaMergeBuilder
+        return builder(self, source, condition)._checked()
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """A builder of what is written anew, for fewer and better arranged files."""

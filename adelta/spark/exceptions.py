@@ -152,6 +152,19 @@ _SPARKS: dict[type[e.AdeltaError], tuple[type[PySparkException], str | None]] = 
 """delta-spark's class and condition of each error: those of the first that it is one of."""
 
 _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
+    "generated_at_random": (
+        AnalysisException,
+        "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN",
+    ),
+    "generated_by_aggregate": (AnalysisException, "DELTA_AGGREGATE_IN_GENERATED_COLUMN"),
+    "generated_by_other_rows": (
+        AnalysisException,
+        "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+    ),
+    "generated_by_statement": (
+        AnalysisException,
+        "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+    ),
     "generated_by_unknown_column": (
         AnalysisException,
         "DELTA_INVALID_GENERATED_COLUMN_REFERENCES",

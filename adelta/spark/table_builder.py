@@ -6,6 +6,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pyspark.sql import types as s
+from pyspark.sql.utils import is_remote
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
@@ -190,12 +191,14 @@ class DeltaTableBuilder(NotOfJava):
         return self._with(columns=(*self._wish.columns, *cols))
 
     def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
-        """The columns to partition it by."""
-        return self._with(partitions=_names("Partitioning", cols))
+        """The columns to partition it by; through Spark Connect, behind those said before."""
+        names = _names("Partitioning", cols)
+        return self._with(partitions=(*self._said(self._wish.partitions), *names))
 
     def clusterBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
-        """The columns to cluster it by."""
-        return self._with(clusters=_names("Clustering", cols))
+        """The columns to cluster it by; through Spark Connect, behind those said before."""
+        names = _names("Clustering", cols)
+        return self._with(clusters=(*self._said(self._wish.clusters), *names))
 
     def property(self, key: str, value: str) -> DeltaTableBuilder:
         """A property of the table."""
@@ -220,6 +223,11 @@ class DeltaTableBuilder(NotOfJava):
         with known_as_of("build"):
             location, name = create_as_wished(self._spark, self._wish, self._mode)
         return self._open(self._spark, location, name)
+
+    @staticmethod
+    def _said(names: tuple[str, ...]) -> tuple[str, ...]:
+        """What was said before and goes on to be said, as delta-spark has it."""
+        return names if is_remote() else ()
 
     @raises_as_spark
     def _with(self, **told: Any) -> DeltaTableBuilder:

@@ -16,6 +16,8 @@ from adelta.spark import DeltaTable, IdentityGenerator
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from adelta.spark import DeltaMergeBuilder
+
 __all__ = ["check_conditions"]
 
 _UNRESOLVED = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
@@ -75,12 +77,17 @@ def check_conditions(spark: SparkSession, path: str) -> None:
         with pytest.raises(PySparkException) as caught:
             adelta.spark.sql(spark, text.format(table, path=path, **named)).collect()
         assert caught.value.getCondition() == condition, text
-    merge = numbered.alias("t").merge(spark.sql("SELECT 7 AS v").alias("s"), "t.v = s.v")
-    matched, missing = merge.whenMatchedDelete(), merge.whenNotMatchedInsert(values={"v": "s.v"})
-    by_source, rows = (
-        merge.whenNotMatchedBySourceDelete(),
-        spark.sql("SELECT 1L AS n, 'a' AS p, 1 AS v"),
+    source = spark.sql("SELECT 7 AS v").alias("s")
+    rows = spark.sql("SELECT 1L AS n, 'a' AS p, 1 AS v")
+
+    def merge() -> DeltaMergeBuilder:
+        return numbered.alias("t").merge(source, "t.v = s.v")
+
+    matched, missing = (
+        merge().whenMatchedDelete(),
+        merge().whenNotMatchedInsert(values={"v": "s.v"}),
     )
+    by_source = merge().whenNotMatchedBySourceDelete()
     stream = spark.readStream.format("adelta").load(path).writeStream.format("adelta")
     stream = stream.outputMode("update").option("checkpointLocation", f"{path}-checkpoint")
     more = "SELECT 2L AS id, {} AS v"
@@ -91,14 +98,14 @@ def check_conditions(spark: SparkSession, path: str) -> None:
         (lambda: _append(spark, path, more.format(0)), "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"),
         (lambda: numbered.update(set={"n": "9"}), f"{_IDENTITY}UPDATE_NOT_SUPPORTED"),
         (lambda: _save(rows, f"{path}-numbered"), f"{_IDENTITY}EXPLICIT_INSERT_NOT_SUPPORTED"),
-        (merge.execute, "DELTA_MERGE_MISSING_WHEN"),
-        (merge.whenMatchedDelete("s.no = 1").execute, _UNRESOLVED),
-        (lambda: merge.whenMatchedDelete(f.soundex("s.no") == "a").execute(), _UNRESOLVED),
-        (merge.whenMatchedUpdate(set={"v": "s.no"}).execute, _UNRESOLVED),
-        (merge.whenMatchedUpdate(set={"no": "s.v"}).execute, _UNRESOLVED),
-        (merge.whenNotMatchedInsert(values={"v": "t.v"}).execute, _UNRESOLVED),
-        (merge.whenNotMatchedInsertAll().execute, _UNRESOLVED),
-        (merge.whenMatchedUpdate(set={"v": "1", "V": "2"}).execute, "DELTA_CONFLICT_SET_COLUMN"),
+        (merge().execute, "DELTA_MERGE_MISSING_WHEN"),
+        (merge().whenMatchedDelete("s.no = 1").execute, _UNRESOLVED),
+        (lambda: merge().whenMatchedDelete(f.soundex("s.no") == "a").execute(), _UNRESOLVED),
+        (merge().whenMatchedUpdate(set={"v": "s.no"}).execute, _UNRESOLVED),
+        (merge().whenMatchedUpdate(set={"no": "s.v"}).execute, _UNRESOLVED),
+        (merge().whenNotMatchedInsert(values={"v": "t.v"}).execute, _UNRESOLVED),
+        (merge().whenNotMatchedInsertAll().execute, _UNRESOLVED),
+        (merge().whenMatchedUpdate(set={"v": "1", "V": "2"}).execute, "DELTA_CONFLICT_SET_COLUMN"),
         (lambda: numbered.update(set={"no": "1"}), "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
         (lambda: numbered.restoreToTimestamp("no"), "DELTA_TIMESTAMP_INVALID"),
         (matched.whenMatchedDelete().execute, _NON_LAST.format("MATCHED")),
@@ -107,7 +114,7 @@ def check_conditions(spark: SparkSession, path: str) -> None:
             by_source.whenNotMatchedBySourceDelete().execute,
             _NON_LAST.format("NOT_MATCHED_BY_SOURCE"),
         ),
-        (merge.whenMatchedUpdate(set={"n": "9"}).execute, f"{_IDENTITY}UPDATE_NOT_SUPPORTED"),
+        (merge().whenMatchedUpdate(set={"n": "9"}).execute, f"{_IDENTITY}UPDATE_NOT_SUPPORTED"),
         (
             lambda: numbered.optimize().executeZOrderBy("p"),
             "DELTA_ZORDERING_ON_PARTITION_COLUMN",

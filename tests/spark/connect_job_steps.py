@@ -24,6 +24,24 @@ def step_forms_that_delta_spark_takes_are_taken(spark, path):
     check_tables_to_build(spark, f"{path}-c")
 
 
+def step_builders_take_in_what_they_are_told_as_delta_sparks_do_through_connect(spark, path):
+    spark.range(3).selectExpr("id", "0 AS v").write.format("adelta").save(path)
+    table, news = DeltaTable.forPath(spark, path), spark.range(2, 5).selectExpr("id", "9 v", "1 w")
+    merge = table.alias("t").merge(news.alias("s"), "t.id = s.id")
+    assert merge.whenMatchedUpdate("t.id = 0", {"v": "1"}) is merge
+    merge.whenMatchedUpdateAll()
+    merge.whenNotMatchedInsertAll("s.id = 3")
+    assert merge.whenNotMatchedBySourceDelete("t.id = 1") is merge.withSchemaEvolution()
+    assert merge.execute().first() == (3, 1, 1, 1)
+    assert sorted(table.toDF().collect()) == [(0, 0, None), (2, 9, 1), (3, 9, 1)]
+    builder = DeltaTable.create(spark).location(f"{path}-parts").addColumns(table.toDF().schema)
+    builder.partitionedBy("v").partitionedBy("w")
+    assert builder.execute().detail().first().partitionColumns == ["v", "w"]
+    builder = DeltaTable.create(spark).location(f"{path}-groups").addColumns(table.toDF().schema)
+    builder.clusterBy("v").clusterBy("w")
+    assert builder.execute().detail().first().clusteringColumns == ["v", "w"]
+
+
 def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
     spark.conf.set("spark.sql.catalog.spark_catalog", CATALOG)  # of a jar that is not there
     raises(PySparkException, "PLUGIN_CLASS_NOT_FOUND", lambda: spark.sql("SHOW TABLES").collect())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,17 +21,17 @@ def check_empty_sets(spark: SparkSession, path: str) -> None:
     spark.sql("SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'b', 2").write.format("adelta").save(path)
     table = DeltaTable.forPath(spark, path)
     late = spark.sql("SELECT 'a' AS k, 9 AS v UNION ALL SELECT 'z', 26").alias("s")
-    merge = table.alias("t").merge(late, "t.k = s.k")
-    nothing = merge.whenMatchedUpdate(set={}).whenNotMatchedBySourceUpdate(set={})
+    merge = partial(table.alias("t").merge, late, "t.k = s.k")
+    nothing = merge().whenMatchedUpdate(set={}).whenNotMatchedBySourceUpdate(set={})
     with pytest.raises(AnalysisException, match="DELTA_MERGE_MISSING_WHEN"):
         nothing.execute()
     assert nothing.whenMatchedUpdate("s.v = 9", {}).execute().first().num_updated_rows == 1
-    by_source = merge.whenNotMatchedBySourceUpdate("t.k = 'b'", {})
+    by_source = merge().whenNotMatchedBySourceUpdate("t.k = 'b'", {})
     assert by_source.execute().first().num_updated_rows == 1
     assert table.update("k = 'a'", {}).first().num_affected_rows == 1
     assert table.update(set={}).first().num_affected_rows == 2
     assert sorted(table.toDF().collect()) == [("a", 1), ("b", 2)]
-    assert merge.whenNotMatchedInsert(values={}).execute().first().num_inserted_rows == 1
+    assert merge().whenNotMatchedInsert(values={}).execute().first().num_inserted_rows == 1
     assert table.toDF().where("k IS NULL AND v IS NULL").count() == 1
 
 
@@ -65,6 +66,10 @@ def check_tables_to_build(spark: SparkSession, path: str) -> None:
             wrong.execute()
         assert condition in (caught.value.getCondition() or ""), condition
     for generated, condition in (
+        ({"b": ("DOUBLE", "a + rand()")}, "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN"),
+        ({"b": ("INT", "max(a)")}, "DELTA_AGGREGATE_IN_GENERATED_COLUMN"),
+        ({"b": ("INT", "explode(array(a))")}, "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"),
+        ({"b": ("DATE", "current_date()")}, "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"),
         ({"b": ("INT", "a + 1"), "c": ("INT", "b + 1")}, "GENERATED_COLUMN_REFERENCES"),
         ({"b": ("DATE", "a + 1")}, "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH"),
     ):

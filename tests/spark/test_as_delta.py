@@ -40,6 +40,8 @@ from delta.exceptions.captured import ConcurrentAppendException as CapturedConfl
 from delta.exceptions.captured import _convert_delta_exception
 from delta.testing.utils import DeltaTestCase
 from delta.connect.testing import utils as of_connect
+from delta.connect._typing import ColumnMapping
+import delta.connect.plan
 
 class Case(DeltaTestCase):
     def runTest(self):
@@ -80,6 +82,14 @@ def test_a_job_runs_as_it_is(spark, tmp_path, nothing_imported):
         adelta.spark.register(spark)
     assert found == [0, 2, 10]
     assert version
+
+
+def test_plans_of_delta_sparks_extension_say_what_to_call(nothing_imported):
+    adelta.spark.install_as_delta()
+    with pytest.raises(ImportError, match=r"DeltaScan: .* call the method of DeltaTable"):
+        exec("from delta.connect.plan import DeltaScan")
+    if (active := SparkSession.getActiveSession()) is not None:
+        adelta.spark.register(active)
 
 
 def test_a_real_delta_spark_is_left_alone(nothing_imported, tmp_path, monkeypatch):
