@@ -33,8 +33,8 @@ from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.kept_files import check_kept_files
 from adelta.write.attempt import check_changes
 from adelta.write.base_age import BaseAge
-from adelta.write.commit_options import as_options_say
 from adelta.write.commit_queue import CommitQueue
+from adelta.write.commit_time import as_committed
 from adelta.write.discarding import discard_data_files
 from adelta.write.spec import engine_info
 from adelta.write.staging import Staging
@@ -454,7 +454,7 @@ class TransactionLife:
         await self._hold_to_base()
         await self._hold_to_metadata()
         commits = self._request.commits
-        staged = as_options_say(self._staging.frozen(), commits, self.now_ms)
+        staged = await as_committed(self._staging.frozen(), commits, self.store, self.now_ms)
         await check_changes(staged, self.configuration, self.root)
         read = self._staging.read
         if not engine_info.cache_info().currsize:

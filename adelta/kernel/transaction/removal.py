@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta import _compute as pc
 from adelta._arrow_values import array_of, scalar_of
 from adelta.kernel.actions.file_schemas import REMOVE_SCHEMA
 from adelta.kernel.file_set import remove_files
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.file_actions import RemoveFile
 
-__all__ = ["removals", "remove_actions", "removes_table"]
+__all__ = ["removals", "remove_actions", "removed_at", "removes_table"]
 
 _SLICE = 1024
 
@@ -34,6 +35,17 @@ def removals(files: pa.Table, deletion_timestamp: int, *, data_change: bool = Tr
     }
     columns = [made[f.name] if f.name in made else files.column(f.name) for f in REMOVE_SCHEMA]
     return pa.Table.from_arrays(columns, schema=REMOVE_SCHEMA)
+
+
+def removed_at(removes: pa.Table, time_ms: int) -> pa.Table:
+    """The same tombstones, none of which says that it was made before a time.
+
+    Example: at 5, those of 3 and 7 are of 5 and 7.
+    """
+    place = removes.schema.get_field_index("deletion_timestamp")
+    times: Any = removes.column(place)
+    later = pc.max_element_wise(times, scalar_of(time_ms, pa.int64()))
+    return removes.set_column(place, removes.schema.field(place), later)
 
 
 def removes_table(rows: Iterable[RemoveFile]) -> pa.Table:
