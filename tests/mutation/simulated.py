@@ -66,6 +66,12 @@ _CHANGES = [
     _Change(_FILES, "made = await self._create(path", "made = await self._store.put(path"),
     _Change(_FILES, "if not is_by(found, transaction_id):", "if False:"),
     _Change(_DYNAMO, "put_new(entry.item):", "put_new(entry.item) or True:"),
+    _Change(
+        _DYNAMO,
+        "            return Unknown(version, error)\n        except AdeltaError:",
+        "            await self._discard(entry)\n            return Unknown(version, error)\n"
+        "        except AdeltaError:",
+    ),
     _Change(_DYNAMO, "version > 0 and not before.complete:", "version < 0:"),
     _Change(
         "adelta/commit/coordinated_store.py",
@@ -91,6 +97,13 @@ _CHANGES = [
         "str(attempt.version)",
         "str(attempt.version - 1)",
     ),
+    _Change(
+        "adelta/kernel/table_features/row_tracking.py",
+        "default_row_commit_version=attempt.version)",
+        "default_row_commit_version=attempt.version - 1)",
+    ),
+    # what is told of commits
+    _Change("adelta/changes/commit_pieces.py", "((after - before, DELETE)", "((after, DELETE)"),
     # what stands for commits
     _Change(_COMPACTION, "range(0, removes.num_rows, _PIECE)", "range(0)"),
     _Change(_COMPACTION, "        *transactions.values(),\n", ""),
@@ -115,6 +128,7 @@ _CHANGES = [
         "(await self.segment.domain_metadata(), 0)\n        newer = self._newer[applied + 1:]",
     ),
     # clean-up of the log
+    _Change("adelta/log/cleanup.py", "is_abandoned(s.last_modified_ms, now_ms)", "True"),
     _Change(_CLEANUP, "return file.version < min(first, anchor)", "return file.version <= first"),
     _Change(_CLEANUP, "    return file.version < first\n", "    return True\n"),
     _Change(
@@ -122,6 +136,8 @@ _CHANGES = [
         "min(day_of(expired_ms) if whole_days else expired_ms, now_ms - LEAST_AGE_MS)",
         "now_ms",
     ),
+    _Change("adelta/log/expiry_time.py", "else min(now_ms, store_ms)", "else now_ms"),
+    _Change("adelta/write/commit_time.py", "else max(now_ms, store_ms)", "else now_ms"),
     # VACUUM
     _Change(_PLAN, "paths.append(live)", "pass"),
     _Change(_PLAN, "if unexpired.num_rows:", "if False:"),

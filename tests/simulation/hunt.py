@@ -57,6 +57,10 @@ def found_within(seconds: float) -> str | None:
             plans.append(_restoring(seed))
         if seed % 3 == 0:
             plans.append(_sleeping(seed))
+        if seed % 3 == 1:
+            plans.append(_swept(seed))
+        if seed % 3 == 2:
+            plans.append(_stormy(seed))
         for plan in plans:
             if wrong := run(plan).wrong:
                 return f"{wrong[0]:.200}, by {plan.command()}"
@@ -114,6 +118,19 @@ def _sleeping(seed: int) -> Plan:
     """Transactions that stay open until a clean-up is under way behind them."""
     plan = replace(_calm(seed), kinds=("append",), keepers=("cleanup",), checkpoint_every=3)
     return replace(plan, writers=2, faults=5, skew_s=0.0, page=7, sleepers=4)
+
+
+def _stormy(seed: int) -> Plan:
+    """Small commits while so many requests fail that several of one commit do."""
+    excludes = EXCLUDES[1:][seed // 3 % (len(EXCLUDES) - 1)]
+    plan = replace(_calm(seed), excludes=excludes, faults=60, kinds=("append", "note", "mark"))
+    return replace(plan, keepers=(), crashes=1, commits=4)
+
+
+def _swept(seed: int) -> Plan:
+    """Checkpoints of several files, written slowly while others sweep up what none names yet."""
+    plan = replace(_calm(seed), settings=("sidecars",), checkpoint_every=3, slow=300, page=7)
+    return replace(plan, kinds=("append",), keepers=(*("cleanup",) * 4, *("checkpoint",) * 2))
 
 
 def main(words: list[str]) -> int:

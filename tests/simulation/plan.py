@@ -28,6 +28,8 @@ _STREAMED = 0.3
 _SMALL = (*("append",) * 3, *("together",) * 3, "import", "note")
 _SMALLEST = (*("mark",) * 12, *("together",) * 3, "note")
 _FEW_FAULTS = 10
+_FAR_S = 90 * 86_400.0  # further off than anything is kept
+_FAR = 0.12
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class Plan:
             page=page,
             lag=lag if drawn.excludes == "store" else 0.0,
             sleepers=int(random.Random(f"sleeper {seed}").random() < 0.25),
+            skew_s=_FAR_S if random.Random(f"far {seed}").random() < _FAR else drawn.skew_s,
         )
 
     @classmethod

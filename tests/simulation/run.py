@@ -25,8 +25,12 @@ from adelta.errors import (
     MissingCommitError,
     StorageError,
 )
-from adelta.kernel.log_path import commit_path
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.log_path import LogFileKind, commit_path, sidecar_path
+from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.timestamps import from_ms
+from adelta.log.checkpoint_reader import CheckpointReader
+from adelta.log.listing import list_log
 from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, vacuum
 from adelta.operations.ownership import adopt_table, release_table
 from adelta.operations.rearrange import auto_compaction
@@ -41,6 +45,7 @@ from tests.simulation.weather import CALM, Weather, WeatherStation
 from tests.simulation.world import World
 from tests.support.created import create_in
 from tests.support.linearizability import History, checked, read_digest
+from tests.support.told_changes import wrongly_told
 from tests.support.version_facts import facts_of
 from tests.support.workload import PARTITIONS, SCHEMA, Worker
 
@@ -374,8 +379,10 @@ class _Run:
             return [_unreadable(error)]
         history = await checked(archive, History(self._told()), scans=False)
         found = history.found + self._followed_wrongly(history)
+        if not found:
+            found += await wrongly_told(archive, history.changed)
         last = max(history.digests)
-        found += self._gone_too_soon(history)
+        found += self._gone_too_soon(history) + await self._torn(direct)
         oldest = min(self.young, last)
         scanned = self.world.random.choice((oldest, last))
         for version in sorted({oldest, *range(oldest, last, _READ_COLD), last}):
@@ -412,6 +419,17 @@ class _Run:
             for version, said in got:
                 if version and history.notes.get(version) != said:
                     found.append(f"a tailer got version {version} as it never was")
+        return found
+
+    async def _torn(self, table: Table) -> list[str]:
+        """Sidecars that are gone, of checkpoints that are there: readers may do without them."""
+        found, there = [], self.bucket.objects
+        for each in complete_checkpoints(await list_log(table.store)):
+            if each.kind is not LogFileKind.MULTI_PART_CHECKPOINT:
+                for sidecar in (await CheckpointReader.open(table.store, each)).sidecars:
+                    path = sidecar_path(decode_path(sidecar.path))
+                    if FOLDER + path not in there:
+                        found.append(f"{path} is gone, which {each.files[0].path} needs")
         return found
 
     def _gone_too_soon(self, history: Checked) -> list[str]:

@@ -7,16 +7,20 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from adelta.changes import tail
+from adelta.changes.commit_pieces import changed_pieces
+from adelta.kernel.checkpoint.classic import add_rows
 from tests.mutation.simulated import simulated
 from tests.simulation.__main__ import main
 from tests.simulation.exclusion import EXCLUDES
-from tests.simulation.plan import Plan
+from tests.simulation.plan import _FAR_S, Plan
 from tests.simulation.postgres import LockServer
 from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import DEEP, cases
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from adelta.kernel.commit import Commit
+    from adelta.read.data_files import Piece
     from adelta.table import Table
 
 RUNS = cases(700, 36)  # of 30 commits each: more than 20,000, or 1,100
@@ -208,6 +213,44 @@ def test_an_old_transaction_that_trusts_in_its_base_is_found(
     assert [run(plan).wrong for plan in plans] == [[], [], []]
     monkeypatch.setattr("adelta.write.base_age.BaseAge.is_great", False)
     assert any(run(plan).wrong for plan in plans)
+
+
+async def _by_own_clock(_: object, now_ms: int) -> int:
+    return now_ms
+
+
+def _without_statistics(schema: pa.Schema, files: pa.Table, *more: Any) -> pa.Table:
+    at = files.schema.get_field_index("stats")
+    none = pa.nulls(files.num_rows, pa.string())
+    return add_rows(schema, files.set_column(at, "stats", none), *more)
+
+
+async def _twice(*args: Any, **named: Any) -> list[Piece]:
+    return 2 * await changed_pieces(*args, **named)
+
+
+@pytest.mark.parametrize(
+    ("broken", "by", "says"),
+    [
+        ("adelta.operations.vacuum.expiry_time_ms", _by_own_clock, "is gone, which the versions"),
+        ("adelta.log.checkpoint_rows.add_rows", _without_statistics, "any more what it was"),
+        ("adelta.changes.feed.changed_pieces", _twice, "something else than changed"),
+        ("adelta.log.cleanup.is_abandoned", lambda *_: True, "_sidecars/"),
+    ],
+    ids=["a clock that is ahead", "statistics", "changes", "a sidecar"],
+)
+def test_what_is_lost_of_versions_or_told_twice_is_found(
+    broken: str, by: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ("append", "delete", "overwrite")
+    keepers = ("vacuum", *("cleanup",) * 4, *("checkpoint",) * 2)
+    plan = Plan(2, 2, 6, 2, 0, _FAR_S, keepers=keepers, kinds=kinds, checkpoint_every=3)
+    plan = replace(plan, settings=("changes", "sidecars"), slow=300, page=7)
+    assert run(plan).wrong == []
+    plans = [replace(plan, seed=seed) for seed in range(2, 6)]
+    module, _, name = broken.rpartition(".")
+    monkeypatch.setattr(import_module(module), name, by)
+    assert any(says in each for plan in plans for each in run(plan).wrong)
 
 
 @pytest.mark.skipif(not DEEP, reason="it starts three processes")

@@ -39,6 +39,7 @@ from adelta.kernel.transaction.read_set import changing
 from adelta.log.load import load_state
 from tests.support.live_rows import LiveRows, Row, digest_of
 from tests.support.row_ids import RowIds
+from tests.support.told_changes import net_change
 from tests.support.version_facts import Facts, FactsSoFar
 from tests.support.workload import (
     DOMAIN,
@@ -98,7 +99,8 @@ class Checked:
 
     `digests` are those of each version's rows, `notes` what each commit says of itself, `spans` the
     files with the first and last version that need them, `facts` what each version says beside its
-    rows, and `times_ms` when each was made.
+    rows, `changed` how often each row has come or gone with those whose change feed is on, and
+    `times_ms` when each was made.
     """
 
     found: list[str] = field(default_factory=list)
@@ -106,6 +108,7 @@ class Checked:
     notes: dict[int, str | None] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
     facts: dict[int, Facts] = field(default_factory=dict)
+    changed: dict[int, Mapping[Row, int]] = field(default_factory=dict)
     times_ms: list[int] = field(default_factory=list)
 
 
@@ -159,6 +162,8 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
         made.digests[version] = model.digest()
         found += _not_asked_for(commit, state.configuration)
         asked, state = state.configuration, state.advance([commit])
+        if state.configuration.change_data_feed_enabled:
+            made.changed[version] = net_change(before, model.rows)
         gone = {*supported_names(asked.protocol)} - {*supported_names(state.protocol)}
         if gone - {MANAGED_COMMIT.name}:  # which a table has that is with an owner, for so long
             found.append(f"version {version} does not support {sorted(gone)} any more")
@@ -180,7 +185,7 @@ async def _compare(table: Table, history: History, made: Checked, *, scans: bool
             found.append(f"version {version} tells of other changes than those of {operation}")
         note = state.metadata.configuration.get(NOTE)
         said.tell(commit, state)
-        made.facts[version] = said.facts(live.files, state)
+        made.facts[version] = said.facts(live.actions.values(), state)
         if digest_of(live.total, note) != model.digest():
             found.append(f"version {version} is not what {operation} makes of the one before")
         elif version % _SCANNED == 0 or version == last:
@@ -228,6 +233,8 @@ def _not_as_supported(version: int, live: LiveRows, asked: TableConfiguration) -
         found.append(f"version {version} has files without the partition column: {live.bare}")
     if live.unnumbered and asked.supports(ROW_TRACKING):
         found.append(f"version {version} has files without ids of rows: {live.unnumbered}")
+    if live.misdated:
+        found.append(f"version {version} says that rows came with another one: {live.misdated}")
     return found
 
 

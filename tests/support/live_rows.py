@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
     from tests.support.row_ids import RowIds
 
-__all__ = ["FileKey", "LiveRows", "Row", "digest_of", "weight", "weights"]
+__all__ = ["FileKey", "LiveRows", "Row", "action_text", "digest_of", "weight", "weights"]
 
 Row = tuple[str, int, int]
 FileKey = tuple[str, str | None]  # a file's path, as the log has it, and its vector's id
@@ -57,19 +57,23 @@ class LiveRows:
 
     `spans` are the files that were live once, with those of their deletion vectors: path, first
     version and the last one. `bare` are the files without the partition column that the last commit
-    was the first to add, and `unnumbered` those that it added without an id of their first row.
+    was the first to add, `unnumbered` those that it added without an id of their first row, and
+    `misdated` those of whose rows it says that they came with another version than they did.
     """
 
     store: ObjectStore
     total: int = 0
     files: dict[FileKey, tuple[int, int]] = field(default_factory=dict)
+    actions: dict[FileKey, str] = field(default_factory=dict)  # what the log says of live files
     spans: list[tuple[str, int, int]] = field(default_factory=list)
     ids: RowIds | None = None  # of a table that tracks rows
     ids_in: str = ""  # the column of files that has ids of rows
     bare: list[str] = field(default_factory=list)
     unnumbered: list[str] = field(default_factory=list)
+    misdated: list[str] = field(default_factory=list)
     _read: dict[str, list[Row]] = field(default_factory=dict)
     _vectors: dict[FileKey, str] = field(default_factory=dict)
+    _since: dict[str, int] = field(default_factory=dict)
 
     @property
     def paths(self) -> list[str]:
@@ -83,7 +87,7 @@ class LiveRows:
             ObjectNotFoundError: a file that it adds is not there.
         """
         lines = [json.loads(line) for line in data.splitlines() if line.strip()]
-        self.bare, self.unnumbered = [], []
+        self.bare, self.unnumbered, self.misdated = [], [], []
         for line in lines:
             if "remove" in line:
                 self._end(_key(line["remove"]), version)
@@ -109,6 +113,8 @@ class LiveRows:
         vector = _vector(action)
         if action.get("baseRowId") is None:
             self.unnumbered.append(action["path"])
+        elif action["defaultRowCommitVersion"] != self._since.setdefault(action["path"], version):
+            self.misdated.append(action["path"])
         rows = await self._rows(action["path"], action["partitionValues"]["p"])
         ids = [] if self.ids is None else await self._ids(action, len(rows))
         if vector is not None:
@@ -121,6 +127,7 @@ class LiveRows:
         added = weights(rows)
         self.total += added
         self.files[key] = (version, added)
+        self.actions[key] = action_text(action)
         if self.ids is not None:
             self.ids.add(key, zip(rows, ids, strict=True))
 
@@ -128,6 +135,7 @@ class LiveRows:
         if key not in self.files:
             return
         since, added = self.files.pop(key)
+        del self.actions[key]
         self.total -= added
         self._note(key, since, version - 1)
         if self.ids is not None:
@@ -160,6 +168,12 @@ class LiveRows:
             found = file.read(["id", "value"]).to_pydict()
             self._read[path] = [(p, *row) for row in zip(found["id"], found["value"], strict=True)]
         return self._read[path]
+
+
+def action_text(action: Mapping[str, Any]) -> str:
+    """All that an `add` says, in one order; whether it changes data is no news afterwards."""
+    said = {name: value for name, value in action.items() if value is not None}
+    return json.dumps(said | {"dataChange": False}, sort_keys=True)
 
 
 def _key(action: Mapping[str, Any]) -> FileKey:

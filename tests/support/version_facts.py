@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from adelta.kernel.history import adjusted_timestamps
 from adelta.log.checksum_io import verify_checksum
 from adelta.log.load import load_state
+from tests.support.live_rows import action_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,16 +25,18 @@ if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
-    from tests.support.live_rows import FileKey
 
 __all__ = ["Facts", "FactsSoFar", "facts_of"]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a version says; of the transactions of applications there is a sum over all."""
+    """What a version says; of the transactions of applications there is a sum over all.
 
-    files: frozenset[FileKey]
+    `files` are the actions of its files, by `action_text`.
+    """
+
+    files: frozenset[str]
     protocol: Protocol
     metadata: Metadata
     transactions: int
@@ -84,7 +87,7 @@ class FactsSoFar:
                 f"version {version} says that stamps began with {said}, not {self._began}"
             )
 
-    def facts(self, files: Iterable[FileKey], state: LogState) -> Facts:
+    def facts(self, files: Iterable[str], state: LogState) -> Facts:
         """What the version says that the last commit has made."""
         domains = frozenset(each for each in self.domains.values() if not each.removed)
         return Facts(frozenset(files), state.protocol, state.metadata, self._total, domains)
@@ -109,11 +112,10 @@ async def facts_of(store: ObjectStore, version: int) -> Facts:
         AdeltaError: it cannot be read, or what is read twice is not the same.
     """
     state = await load_state(store, version=version)
-    files = [(f.path, f.deletion_vector) for f in (await state.files()).rows()]
-    keys = ((path, None if vector is None else vector.unique_id) for path, vector in files)
+    files = (action_text(file.to_json()) for file in (await state.files()).rows())
     protocol, metadata = await state.logged()
     transactions: Mapping[str, SetTransaction] = await state.set_transactions()
     domains = frozenset((await state.domain_metadata()).values())
     await verify_checksum(state)
     total = sum(map(_weight, transactions.values()))
-    return Facts(frozenset(keys), protocol, metadata, total, domains)
+    return Facts(frozenset(files), protocol, metadata, total, domains)
