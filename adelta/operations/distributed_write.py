@@ -185,6 +185,8 @@ async def plan_write(
             )
         if kind.mode == "ignore" or await _is_applied(request, state):
             return nothing
+        if request.made_of is not None:
+            state = (await table.snapshot(version=request.made_of))._state
         if request.replaces is not None:
             return replace(nothing, **_replacing(request, columns, state, zone))
         draft = _Draft(state.protocol, state.metadata)
@@ -405,6 +407,8 @@ async def _extend(
     tx.own(files)
     async with tx:
         note_application(tx, job.request.application)
+        if job.request.made_of is not None:
+            tx.staging.read_whole_table()
         if job.replacement is not None:
             await stage_definition(tx, table.uri, job.replacement)
         if job.evolved is not None:

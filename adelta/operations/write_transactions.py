@@ -146,7 +146,7 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
             await check_clustered_as(tx, request.cluster_by)
         note_application(tx, request.txn)
         if request.made_of is not None:
-            tx.staging.read = tx.staging.read.with_whole_table()
+            tx.staging.read_whole_table()
         schema, batches = await open_batches(data)
         async with aclosing(batches):
             if schema is not None and not await tx.is_applied():

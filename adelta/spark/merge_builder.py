@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pyspark.errors import AnalysisException
@@ -24,8 +24,9 @@ from adelta.spark.identifiers import quoted
 from adelta.spark.merge_by_spark import Computed, joined_by_spark
 from adelta.spark.names.merging import merge_rows
 from adelta.spark.not_of_java import NotOfJava
+from adelta.spark.own_reads import made_of
 from adelta.spark.row_keys import text_of
-from adelta.spark.rows_by_spark import NOT_ADELTAS, version_of
+from adelta.spark.rows_by_spark import NOT_ADELTAS, asks_others, version_of
 from adelta.spark.session_settings import merges_schemas, pads_chars
 from adelta.spark.side_names import Side, in_names_of, sole_qualifier
 from adelta.spark.sql_names import frame
@@ -187,21 +188,32 @@ class DeltaMergeBuilder(NotOfJava):
         """
         access, spark = self._table._access, self._table._spark
         to, source = access.to_change(), self._named_source()
+        own = made_of(source, to)
         if of_source := [each.column for each in self._computed if each.of == "source"]:
             source = source.select("*", *of_source)
         if any(each.of != "source" for each in self._computed):
-            version, schema = access.learn(version_of)
+            version, schema = access.learn(partial(version_of, version=own))
+            asks = any(asks_others(each.text) for each in self._computed)
             asked = replace(self._merge(to.uri, None)._read(), pads=False)  # nor are such rows
             found, rows = joined_by_spark(
                 access.rows(version), source, asked, self._by_spark(), schema
             )
-            done = merge_rows(spark, to.uri, version, found, rows, to.storage_options, to.catalog)
+            done = merge_rows(
+                spark,
+                to.uri,
+                version,
+                found,
+                rows,
+                to.storage_options,
+                to.catalog,
+                made_of_it=asks or own is not None,
+            )
             return frame(spark, merge_answer(done))
         staged = staged_rows(spark, source, to.uri, to.storage_options)
         done = on_cluster(
             spark,
             to.uri,
-            lambda handle: self._merge(handle, staged).execute(),
+            lambda handle: self._merge(handle, staged, own).execute(),
             to.storage_options,
             to.catalog,
         )
@@ -215,7 +227,8 @@ class DeltaMergeBuilder(NotOfJava):
             self._on = self._text(self._condition, "pairs")
         return self
 
-    def _merge(self, to: Table | str, rows: Any) -> Merge:
+    def _merge(self, to: Table | str, rows: Any, own: int | None = None) -> Merge:
+        """The merge of rows, which may be made of the table's `own` version."""
         mode: Any = "merge" if self._evolves or merges_schemas(self._table._spark) else None
         made = merge(
             to,
@@ -230,7 +243,9 @@ class DeltaMergeBuilder(NotOfJava):
             made = clause(made)
         beside = frozenset(each.name for each in self._computed if each.of == "source")
         pads = pads_chars(self._table._spark)
-        return replace(made, _request=replace(made._request, beside=beside, pads=pads))
+        options = replace(made._options, at_version=own, made_of_it=own is not None)
+        request = replace(made._request, beside=beside, pads=pads)
+        return replace(made, _request=request, _options=options)
 
     def _with(self, *clauses: Callable[[Merge], Merge], evolves: bool = False) -> DeltaMergeBuilder:
         return type(self)(

@@ -66,6 +66,7 @@ READ_OPTIONS = (
     "path",
     "versionAsOf",
     "timestampAsOf",
+    "isLatest",
     "columns",
     "where",
     "filterPushdown",
@@ -98,6 +99,7 @@ _WRITE = (
     "replaceWhere",
     "partitionOverwriteMode",
     "timeZone",
+    "madeOf",
     *REPLACE_OPTIONS,
 )
 _STORAGE_PREFIXES = (*OPTION_PREFIXES, "adelta_", "delta_dynamo_", "option.")
@@ -135,13 +137,14 @@ class ReadOptions:
     the session has it. With `changes` the rows
     are those that a range of commits changed. With `session_storage` the storage options are those
     that the session's own file systems have, too. `catalog` is the client of the catalog that
-    manages the table.
+    manages the table. `is_latest` says that nobody asked for the version, which was the latest one.
     """
 
     uri: str = field(repr=False)  # may hold secrets
     storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
     version: int | None = None
     timestamp: str | None = None
+    is_latest: bool = False
     columns: tuple[str, ...] | None = None
     where: str | None = None
     time_zone: str = "UTC"
@@ -153,6 +156,11 @@ class ReadOptions:
     changes: ChangeRange | None = None
     session_storage: bool = False
     catalog: UnityCatalogClient | None = None
+
+    @property
+    def travels(self) -> bool:
+        """Whether an earlier version was asked for, or may have been."""
+        return (self.version, self.timestamp) != (None, None) and not self.is_latest
 
     def opened(self) -> Table:
         """The table, which closes itself."""
@@ -187,6 +195,7 @@ class ReadOptions:
             storage_options=storage,
             version=_integer("versionAsOf", given.get("versionasof"), least=0),
             timestamp=given.get("timestampasof"),
+            is_latest=_boolean("isLatest", given.get("islatest", "false")),
             columns=columns,
             where=given.get("where"),
             time_zone=given.get("timezone", "UTC"),
@@ -216,7 +225,8 @@ class WriteOptions:
     `data_change` rows of the table are written anew in other files. `replaces` and `description`
     are what statements say of a table besides. Without `native_write` adelta writes files where
     Spark's own writer could, too. `session_storage` and `catalog` are as for a read.
-    By `matching` rows of the table that match new ones go.
+    By `matching` rows of the table that match new ones go. The rows are `made_of` a version of the
+    table, where they are: what others have committed since is a conflict.
     """
 
     uri: str = field(repr=False)  # may hold secrets
@@ -239,6 +249,7 @@ class WriteOptions:
     session_storage: bool = False
     catalog: UnityCatalogClient | None = None
     matching: ReplaceOptions | None = None
+    made_of: int | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -290,6 +301,7 @@ class WriteOptions:
             session_storage=given.get(_SESSION_STORAGE.lower()) == "true",
             catalog=catalog_client(given),
             matching=ReplaceOptions.parse(given),
+            made_of=_integer("madeOf", given.get("madeof"), least=0),
         )
 
     def request(self, *, overwrite: bool) -> WriteRequest:
@@ -318,6 +330,7 @@ class WriteOptions:
             data_change=self.data_change,
             replaces=self.replaces,
             description=self.description,
+            made_of=self.made_of,
         )
 
 

@@ -22,7 +22,8 @@ from adelta.spark.dataframes import read, write
 from adelta.spark.exceptions import name_taken
 from adelta.spark.hadoop_conf import prefixed
 from adelta.spark.identifiers import quoted
-from adelta.spark.options import WriteOptions, absolute_uri
+from adelta.spark.options import ReadOptions, WriteOptions, absolute_uri
+from adelta.spark.own_reads import made_of
 from adelta.spark.replace_options import ReplaceOptions
 from adelta.spark.replacing import replace_rows
 from adelta.spark.session import ensure_registered
@@ -206,13 +207,14 @@ def run_merge(spark: SparkSession, statement: Merge, session: Session) -> DataFr
     statement = merge_by_aliases(statement, target, alias or "source")
     named = TableName(("source",))
     place = str(statement.table.path)
+    to = ReadOptions(place, session.storage_options or {})
     staged: Any = staged_rows(spark, rows, place, session.storage_options)  # as rows at hand
     return frame(
         spark,
         call(
             run_statement,
             replace(statement, source=named, source_as_of=None, source_alias=alias),
-            replace(session, tables={"source": staged}),
+            replace(session, tables={"source": staged}, made_of=made_of(rows, to)),
         ),
     )
 

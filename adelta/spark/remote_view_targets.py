@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["hook_views", "table_to_change"]
+__all__ = ["frame_of_view", "hook_views", "table_to_change"]
 
 _TRAVELS = ("versionasof", "timestampasof")
 _OF_THE_SESSION = ("path", "timezone", "distributedplanningfiles", "sessionstorage")
@@ -60,6 +60,11 @@ def hook_views(formats_of: Callable[[SparkSession], frozenset[str]]) -> None:
             _noted.setdefault(self.sparkSession, {})[name.lower()] = word, self
 
         setattr(frame, name, create)
+
+
+def frame_of_view(spark: SparkSession, name: str) -> DataFrame | None:
+    """The DataFrame that a temporary view was made of here; `name` is in lower case."""
+    return _noted.get(spark, {}).get(name, (None, None))[1]
 
 
 def table_to_change(spark: SparkSession, statement: Any) -> TableName:

@@ -5,6 +5,7 @@ It is planned and committed where the Python of the user runs, as a merge is, an
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -24,6 +25,7 @@ from adelta.spark.by_position import by_position
 from adelta.spark.dataframes import load
 from adelta.spark.hadoop_conf import prefixed
 from adelta.spark.merge_by_spark import Computed, joined_by_spark
+from adelta.spark.own_reads import made_of
 from adelta.spark.rows_by_spark import NOT_ADELTAS
 from adelta.spark.side_names import Side, in_names_of, qualifiers, sole_qualifier
 from adelta.spark.staged_rows import staged_rows
@@ -74,6 +76,7 @@ def replace_rows(
         TableNotFoundError: there is no table.
         AdeltaError: as `adelta.replace_matching` does.
     """
+    options = replace(options, made_of=made_of(df, options))
     target = call(_target, options)
     return _Replacement(df, options, wanted, target, source_alias, by_order=by_order).run()
 
@@ -81,6 +84,8 @@ def replace_rows(
 async def _target(options: WriteOptions) -> _Target:
     async with open_table(options.uri, options.storage_options, catalog=options.catalog) as table:
         state = await latest_state(table)
+        if options.made_of is not None:
+            state = (await table.snapshot(version=options.made_of))._state
         check_partitioned_as(table.uri, state.metadata.partition_columns, options.partition_by)
         if options.cluster_by is not None:
             async with begin(table, TransactionRequest()) as tx:  # which only reads
@@ -210,7 +215,8 @@ class _Replacement:
             options.txn,
             user_metadata=options.user_metadata,
             data_files=options.data_files,
-            at_version=version,
+            at_version=options.made_of if version is None else version,
+            made_of_it=options.made_of is not None,
             found=found,
         )
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from adelta.spark.table_access import TableAccess
     from adelta.table import Table
 
-__all__ = ["NOT_ADELTAS", "change_by_spark", "version_of"]
+__all__ = ["NOT_ADELTAS", "asks_others", "change_by_spark", "version_of"]
 
 NOT_ADELTAS = (InvalidExpressionError, UnsupportedOperationException)
 """How it shows that adelta does not compute an expression."""
@@ -74,8 +74,8 @@ def change_by_spark(
         found = found.dropDuplicates(["k", *keys.names("k")])
     except AnalysisException as error:
         raise reason from error
-    if isinstance(condition, str) and "SELECT" in (each.upper for each in tokenize(condition)):
-        looked_at = None  # it may ask for other rows of the table
+    if any(isinstance(each, str) and asks_others(each) for each in (condition, *values.values())):
+        looked_at = None
     said = {
         "on": keys.matched("target", "source", "k"),
         "predicate": condition if isinstance(condition, str) else text_of(df, where),
@@ -88,10 +88,18 @@ def change_by_spark(
     return merge_rows(access.spark, to.uri, version, merge, found, to.storage_options, to.catalog)
 
 
-async def version_of(table: Table) -> tuple[int, StructType]:
-    """The latest version of a table, and its columns."""
-    snapshot = await table.snapshot()
+async def version_of(table: Table, version: int | None = None) -> tuple[int, StructType]:
+    """A version of a table, by default the latest one, and its columns."""
+    snapshot = await table.snapshot(version=version)
     return snapshot.version, snapshot.delta_schema
+
+
+def asks_others(text: str) -> bool:
+    """Whether an expression may ask for other rows of the table than the one that it is about."""
+    try:
+        return "SELECT" in (each.upper for each in tokenize(text))
+    except InvalidExpressionError:
+        return True
 
 
 def _is_default(value: Column | str) -> bool:

@@ -31,6 +31,7 @@ from adelta.spark.native.java_exceptions import add_java_exceptions
 from adelta.spark.native.scan import native_frame
 from adelta.spark.native.write import after_write, write_options
 from adelta.spark.options import WriteOptions
+from adelta.spark.own_reads import made_of
 from adelta.spark.path_travel import read_options
 from adelta.spark.rebalancing import rebalanced
 from adelta.spark.replace_options import REPLACE_OPTIONS, keeps_rows, replaces_matching
@@ -201,12 +202,15 @@ def _written(
 ) -> None:
     spark, overwrite = df.sparkSession, told.mode == "Overwrite"
     options = write_options(told, spark)
-    df = rebalanced(df, options)
+    df, asked = rebalanced(df, options), WriteOptions.parse(options)
+    if asked.made_of is None:
+        asked = replace(asked, made_of=made_of(df, asked))
     if not is_remote():
-        asked = WriteOptions.parse(options)
         asked = replace(asked, replaces=replaces, description=description)
         write_frame(df, asked, overwrite=overwrite)
         return
+    if asked.made_of is not None:
+        options["madeOf"] = str(asked.made_of)
     path = options.pop("path", "")
     writer = df.write.format(FORMAT).options(**options)
     plain_remote_save(writer.mode("overwrite" if overwrite else "append"), path)

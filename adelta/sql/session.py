@@ -53,6 +53,7 @@ class Session:
         dynamic_overwrite: whether INSERT OVERWRITE takes the place of those partitions alone that
             it has rows of; None where that is so if it names partitions and no values for them.
         pads_chars: whether columns of ``char(n)`` are compared as `padded` has it.
+        made_of: the version of the statement's table that rows at hand were computed from, if any.
     """
 
     tables: NamedTables = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Session:
     enforce_retention: bool = True
     dynamic_overwrite: bool | None = None
     pads_chars: bool = False
+    made_of: int | None = None
 
     def meant(self, name: TableName) -> TableOrAddress | ArrowStream:
         """What a name means.

@@ -112,6 +112,10 @@ class Staging:
 
     # ------------------------------------------------------------------------- files that come in
 
+    def read_whole_table(self) -> None:
+        """Take note that all files of the version that it began on have been read."""
+        self.read = self.read.with_whole_table()
+
     def mark_read(self, files: Iterable[AddFile]) -> None:
         """Take note that the rows of live files have been read."""
         self._rest_on(FileIds.of(files, self.root))

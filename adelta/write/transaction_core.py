@@ -60,12 +60,12 @@ class TransactionCore(TransactionLife):
         """
         self.check_open("read")
         if self._creates is not None:
-            self._staging.read = self._staging.read.with_whole_table()
+            self._staging.read_whole_table()
             return FileSet.empty()
         await self._take_latest()
         predicate = await condition_of(where, now=moment(self._clock))
         if predicate is None:
-            self._staging.read = self._staging.read.with_whole_table()
+            self._staging.read_whole_table()
             return await self.base.files()
         from adelta.kernel.data_skipping.prune import Skipping
 
@@ -191,7 +191,7 @@ class TransactionCore(TransactionLife):
         if await self.is_applied():
             self._staging.touched = True
             return
-        self._staging.read = self._staging.read.with_whole_table()
+        self._staging.read_whole_table()
         live = await self.base.files()
         await self.write(data)
         self._staging.parameters.setdefault("mode", "Overwrite")

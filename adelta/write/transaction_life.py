@@ -565,7 +565,7 @@ class TransactionLife:
                     f"{kept.first().path!r}: {error}. Replace every file in the same transaction "
                     "(overwrite, or read and remove_files), or leave the columns as they are"
                 ) from error
-            self._staging.read = self._staging.read.with_whole_table()
+            self._staging.read_whole_table()
 
     async def conclude(self) -> None:
         """Take note of how it has ended, and see to the data files. It may be called again."""

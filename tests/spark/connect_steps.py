@@ -25,6 +25,7 @@ from adelta.spark import DeltaTable, IdentityGenerator
 from tests.spark import connect_job_steps
 from tests.spark.conditions import check_conditions
 from tests.spark.connect_job_steps import raises
+from tests.spark.own_rows import check_own_rows
 from tests.spark.replacing import check_names, check_replacing, check_what_is_refused
 
 
@@ -57,6 +58,10 @@ def step_rows_that_match_new_ones_are_replaced(spark, path):
     check_replacing(spark, f"{path}-a")
     check_names(spark, f"{path}-b")
     check_what_is_refused(spark, f"{path}-c")
+
+
+def step_rows_that_come_while_a_change_reads_its_own_table_are_a_conflict(spark, path):
+    check_own_rows(spark, path)
 
 
 def step_who_interrupts_the_tag_of_the_caller_interrupts_a_merge_as_a_whole(spark, path):

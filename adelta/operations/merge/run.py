@@ -253,7 +253,7 @@ class _Merge:
         if self._options.found is not None:
             await tx.read_set(self._options.found.looked_at)
         if self._options.made_of_it:
-            tx.staging.read = tx.staging.read.with_whole_table()
+            tx.staging.read_whole_table()
         files = await in_thread(lambda: list(found_files.rows()))
         looked_at = {"numTargetFilesAfterSkipping": len(files)}
         if (live := await tx.base.known_file_count()) is not None:

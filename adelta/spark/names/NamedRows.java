@@ -84,8 +84,9 @@ public final class NamedRows implements NamedChange.Question {
     public Object[] asked(SparkSession given) {
         org.apache.spark.sql.classic.SparkSession session =
             (org.apache.spark.sql.classic.SparkSession) given;
+        Object version = madeOf();
         Expression condition = where == null ? null : constant(where, session);
-        boolean joins = condition != null && !evaluates(condition);
+        boolean joins = version != null || condition != null && !evaluates(condition);
         List found = new ArrayList();
         List computed = new ArrayList();
         for (int index = 0; index < values.size(); index++) {
@@ -115,6 +116,7 @@ public final class NamedRows implements NamedChange.Question {
             key((Expression) picked.get(index), "k" + index, keys, on);
         }
         said.put("values", pairs(found, computed, TARGET, names));
+        said.put("made_of", version);
         said.put("predicate", where == null ? "true" : where.sql());
         said.put("parts", condition == null || asks(condition) ? new ArrayList() : parts(condition));
         said.put("on", on.isEmpty() ? "true" : joined(on));
@@ -136,6 +138,21 @@ public final class NamedRows implements NamedChange.Question {
             CollectionConverters.asScala(columns).toSeq());
         return new Object[] {
             verb, given, InPython.write(said), held.dropDuplicates(different)};
+    }
+
+    /** The version of the table that subqueries ask for; null where none does. */
+    private Object madeOf() {
+        List asking = new ArrayList();
+        if (where != null && asks(where)) {
+            asking.add(named(where, "where"));
+        }
+        for (int index = 0; index < values.size(); index++) {
+            if (asks((Expression) values.get(index))) {
+                asking.add(named((Expression) values.get(index), "value"));
+            }
+        }
+        return asking.isEmpty() ? null : table.ask(new Object[] {"made_of", table.session(),
+            new Project(CollectionConverters.asScala(asking).toSeq(), new OneRowRelation())});
     }
 
     /**

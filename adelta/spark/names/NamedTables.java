@@ -206,7 +206,7 @@ public final class NamedTables extends Rule {
             if (!table.takesAll()) {
                 return append;
             }
-            Map options = options(append, append.writeOptions());
+            Map options = options(append, table, append.writeOptions());
             return new AppendData(
                 fitted(append, table, options, append.isByName()), append.query(),
                 scalaMap(options), append.isByName(), false, append.write(),
@@ -217,7 +217,7 @@ public final class NamedTables extends Rule {
             if (!table.takesAll() || !over.deleteExpr().resolved()) {
                 return over;
             }
-            Map options = options(over, over.writeOptions());
+            Map options = options(over, table, over.writeOptions());
             if (!over.deleteExpr().equals(Literal$.MODULE$.TrueLiteral())) {
                 options.put("replaceWhere", overwritten(over.deleteExpr()));
             } else if (!options.containsKey("partitionOverwriteMode")) {
@@ -227,7 +227,7 @@ public final class NamedTables extends Rule {
         }
         if (write instanceof OverwritePartitionsDynamic) {
             OverwritePartitionsDynamic dynamic = (OverwritePartitionsDynamic) write;
-            Map options = options(dynamic, dynamic.writeOptions());
+            Map options = options(dynamic, table, dynamic.writeOptions());
             options.put("partitionOverwriteMode", "dynamic");
             return overwrite(dynamic, table, options, dynamic.isByName());
         }
@@ -252,9 +252,15 @@ public final class NamedTables extends Rule {
     }
 
     /** What a command says itself, and by its table: it may be either, and is the command's here. */
-    private static Map options(V2WriteCommand write, scala.collection.immutable.Map given) {
+    private static Map options(
+            V2WriteCommand write, NamedTable table, scala.collection.immutable.Map given) {
         Map options = new HashMap(relation(write).options().asCaseSensitiveMap());
         options.putAll(CollectionConverters.asJava(given));
+        // Before the optimizer answers parts of the query by what the log says.
+        Object version = table.ask(new Object[] {"made_of", table.session(), write.query()});
+        if (version != null) {
+            options.put("madeOf", version);
+        }
         if (write.withSchemaEvolution()) {
             options.put("mergeSchema", "true");
         }

@@ -21,6 +21,8 @@ from adelta.spark.names.columns import defined_schema
 from adelta.spark.names.places import uri_of
 from adelta.spark.native import jvm
 from adelta.spark.native.jvm import FORMAT, WriteState
+from adelta.spark.options import ReadOptions
+from adelta.spark.own_reads import plan_made_of
 from adelta.spark.session_settings import with_default_properties
 from adelta.spark.types import to_spark_schema
 from adelta.sync._portal import call
@@ -274,6 +276,12 @@ class StagedTable(Answers):
                 "widens": False,
             }
         )
+
+    def answer_made_of(self, session: Any, rows: Any) -> str | None:
+        """The version that the rows of a plan are made of, of the table that goes; else null."""
+        spark, uri = self._sessions.of(session), self._definition.uri
+        found = plan_made_of(spark, rows, ReadOptions(uri, storage_of_session(spark, uri)))
+        return None if found is None else str(found)
 
     def answer_insert(self, session: Any, rows: Any, options: str, _overwrites: bool) -> None:
         """Create or replace the table with these rows."""

@@ -120,16 +120,19 @@ def merge_rows(
     source: DataFrame,
     storage_options: Mapping[str, str],
     catalog: CatalogClient | None = None,
+    *,
+    made_of_it: bool = False,
 ) -> MergeMetrics:
     """Merge the rows of `source` into the table at `uri`, in one commit, against a version.
 
     That is the one which the statement was understood by, and which the source reads where it reads
-    the table: what others have committed since is judged as it is when a commit loses a race.
+    the table: what others have committed since is judged as it is when a commit loses a race. A
+    source that is `made_of_it` depends on all of the table, and not only on rows that it matches.
 
     Raises: as `adelta.Merge.execute` does.
     """
     rows = GivenSource(staged_rows(spark, source, uri, storage_options))
-    options = MergeOptions(at_version=version, found=merge.found)
+    options = MergeOptions(at_version=version, made_of_it=made_of_it, found=merge.found)
     return on_cluster(
         spark,
         uri,

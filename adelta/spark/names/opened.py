@@ -30,6 +30,7 @@ from adelta.spark.native.hook import plain_load
 from adelta.spark.native.jvm import FORMAT, WriteState
 from adelta.spark.native.scan import OpenVersion, native_frame
 from adelta.spark.options import ReadOptions, with_session_storage
+from adelta.spark.own_reads import plan_made_of
 from adelta.spark.path_travel import read_options
 from adelta.spark.session_settings import pads_chars, session_zone
 from adelta.spark.task_executor import on_cluster
@@ -142,6 +143,8 @@ class OpenedTable(Answers):
             "path": self._options.uri,
             "versionAsOf": str(version),
         }
+        if not self._options.travels:
+            asked["isLatest"] = "true"
         if self._options.where is not None:
             asked["where"] = self._options.where
         wanted = ReadOptions.parse(asked)
@@ -150,6 +153,11 @@ class OpenedTable(Answers):
             reader = spark.read.format(FORMAT).options(**asked)
             found = plain_load(reader)
         return found._jdf.queryExecution().analyzed()
+
+    def answer_made_of(self, session: Any, rows: Any) -> str | None:
+        """The version of the table that the rows of a plan are made of; null if of none."""
+        found = plan_made_of(self._sessions.of(session), rows, self._to_change())
+        return None if found is None else str(found)
 
     def answer_insert(self, session: Any, rows: Any, options: str, overwrites: bool) -> None:
         """Write rows, whose columns Spark has fitted to the table's."""
@@ -175,7 +183,7 @@ class OpenedTable(Answers):
         spark, asked = self._sessions.of(session), json.loads(said)
         if rows is not None:
             merge = rows_said(spark, "delete", asked, pads=pads_chars(spark))
-            done = self._merged(spark, merge, DataFrame(rows, spark))
+            done = self._merged(spark, merge, DataFrame(rows, spark), asked["made_of"])
             return _counted(done.num_target_rows_deleted)
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
         pads = pads_chars(spark)
@@ -190,7 +198,7 @@ class OpenedTable(Answers):
         spark, asked = self._sessions.of(session), json.loads(said)
         if rows is not None:
             merge = rows_said(spark, "update", asked, pads=pads_chars(spark))
-            done = self._merged(spark, merge, DataFrame(rows, spark))
+            done = self._merged(spark, merge, DataFrame(rows, spark), asked["made_of"])
             return _counted(done.num_target_rows_updated)
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
         pads = pads_chars(spark)
@@ -211,6 +219,7 @@ class OpenedTable(Answers):
         """
         spark, asked = self._sessions.of(session), json.loads(said)
         merge, source = merge_said(spark, asked), DataFrame(rows, spark)
+        version = self.answer_made_of(session, source._jdf.queryExecution().analyzed())
         if joined is not None:
             target, on, of_pairs, of_others = joined
             computed = Computed(
@@ -223,16 +232,23 @@ class OpenedTable(Answers):
             target = DataFrame(target, spark)
             schema = self._version.snapshot.delta_schema
             merge, source = joined_by_spark(target, source, merge.request, computed, schema)
-        done = self._merged(spark, merge, source)
+        done = self._merged(spark, merge, source, version)
         updated, deleted = done.num_target_rows_updated, done.num_target_rows_deleted
         inserted = done.num_target_rows_inserted
         return _counted(updated + deleted + inserted, updated, deleted, inserted)
 
-    def _merged(self, spark: SparkSession, merge: NamedMerge, source: DataFrame) -> MergeMetrics:
+    def _merged(
+        self, spark: SparkSession, merge: NamedMerge, source: DataFrame, made_of: str | None
+    ) -> MergeMetrics:
+        """Merge rows, which may be `made_of` a version of the table's own."""
         jvm.activate(spark)
         version = self._version.snapshot.version
-        to = self._to_change()
-        return merge_rows(spark, to.uri, version, merge, source, to.storage_options, to.catalog)
+        if made_of is not None:
+            version = min(version, int(made_of))
+        to, own = self._to_change(), made_of is not None
+        return merge_rows(
+            spark, to.uri, version, merge, source, to.storage_options, to.catalog, made_of_it=own
+        )
 
     def _to_change(self) -> ReadOptions:
         """How the table is opened to be changed.

@@ -61,6 +61,7 @@ public final class TableFileIndex implements FileIndex {
     private static final int PLANS_KEPT = 8;
 
     private final String table;
+    private final String latest;
     private final String rootPath;
     private final StructType partitions;
     private long bytes;  // less than none: not known yet
@@ -77,18 +78,24 @@ public final class TableFileIndex implements FileIndex {
      * deletion vector beside it, or an empty text, and with `rowIds` the id of its first row and a
      * version. For "bytes" and "rows" it says how many there are of all files, as eight bytes, and
      * for "extremes " and a column's name the least value and the greatest one, or nothing. Equal
-     * tables have equal files.
+     * tables have equal files. `latest` is the version and the address, where nobody asked for that
+     * version; else empty.
      */
     public TableFileIndex(
-            String table, String rootPath, StructType partitions, String bytes, Boolean vectors,
-            Boolean rowIds, Function planner) {
+            String table, String latest, String rootPath, StructType partitions, String bytes,
+            Boolean vectors, Boolean rowIds, Function planner) {
         this.table = table;
+        this.latest = latest;
         this.rootPath = rootPath;
         this.partitions = partitions;
         this.bytes = Long.parseLong(bytes);
         this.vectors = vectors.booleanValue();
         this.rowIds = rowIds.booleanValue();
         this.planner = planner;
+    }
+
+    public String latest() {
+        return latest;
     }
 
     /** Two: to what has one path Spark writes files by itself, and clears it, past the log. */

@@ -36,13 +36,16 @@ __all__ = [
     "full_names",
     "give_schema",
     "has_class",
+    "is_file_index",
     "options_of",
     "partition_schema",
+    "pickled_source",
     "plans_by_row_counts",
     "renamed",
     "set_provider",
     "ships_classes",
     "sql_of",
+    "table_scans",
     "table_writer",
     "unusable",
     "why_not_listed",
@@ -181,9 +184,7 @@ def has_class(spark: SparkSession, name: str) -> bool:
 def forget_source(spark: SparkSession, name: str) -> None:
     """Let the session no longer know a data source in Python, if it does."""
     manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
-    field = manager.getClass().getDeclaredField("runtimeDataSourceBuilders")
-    field.setAccessible(True)
-    field.get(manager).remove(name)
+    _private(manager, "runtimeDataSourceBuilders").remove(name)
 
 
 def sql_of(df: DataFrame, column: Column) -> str:
@@ -336,6 +337,7 @@ def file_index(
     spark: SparkSession,
     *,
     name: str,
+    latest: str,
     root: str,
     partitions: s.StructType,
     size: int | None,
@@ -344,6 +346,9 @@ def file_index(
     plan: Callable[[str], bytes],
 ) -> FileIndex:
     """The files of a table's version that `name` tells from all others.
+
+    `latest` is the version and the table's address, with a space between; empty where the version
+    was asked for.
 
     `plan` is given filters as JSON, in threads of py4j's, and answers as `encode_files` does, which
     with `vectors` tells of deletion vectors, and with `row_ids` of ids of rows. It is asked for the
@@ -355,7 +360,7 @@ def file_index(
     java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     schema = spark._jsparkSession.parseDataType(json.dumps(partitions.jsonValue()))
     bytes_of_all, planner = str(-1 if size is None else size), _function(gateway, _Planner(plan))
-    arguments = (name, root, schema, bytes_of_all, vectors, row_ids, planner)
+    arguments = (name, latest, root, schema, bytes_of_all, vectors, row_ids, planner)
     index = _new(gateway, _INDEX, arguments)
     index.answerByMetadata(spark._jsparkSession, DELETED)
     return index
@@ -419,6 +424,30 @@ def mark_loaded(frame: DataFrame, path: str, version: str | None) -> None:
     tag = jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("adelta.loaded")
     said = json.dumps({"path": path, "version": version})
     frame._jdf.queryExecution().analyzed().setTagValue(tag, said)
+
+
+def table_scans(spark: SparkSession, plan: Any) -> list[Any]:
+    """The indexes of files, and the relations of data sources in Python, that a plan scans."""
+    found = _new(spark.sparkContext._gateway, "OwnScans", ()).of(spark._jsparkSession, plan)
+    return list(found)
+
+
+def is_file_index(scan: Any) -> bool:
+    """Whether one of `table_scans` is a `FileIndex`."""
+    return str(scan.getClass().getName()).endswith(_INDEX)
+
+
+def pickled_source(relation: Any) -> tuple[str, bytes]:
+    """The name of the data source of such a relation, and what a worker made of it, pickled."""
+    table = relation.table()
+    source = _private(table, "ds")
+    return str(table.name()), bytes(_private(source, "dataSourceInPython").dataSource())
+
+
+def _private(owner: Any, name: str) -> Any:
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(owner)
 
 
 def plans_by_row_counts(spark: SparkSession) -> bool:

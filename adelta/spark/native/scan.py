@@ -161,6 +161,7 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
     index = jvm.file_index(
         spark,
         name=f"{shown_address(options)} {snapshot.metadata.id} {snapshot.version}",
+        latest="" if options.travels else f"{snapshot.version} {options.uri}",
         root=root,
         partitions=keys,
         size=size,
@@ -186,8 +187,8 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
     if found.schema != wanted:
         found = found.select(*_renamed(found.schema, physical, logical, wanted))
     if options.catalog is None:
-        travels = options.version is not None or options.timestamp is not None
-        jvm.mark_loaded(found, options.uri, str(snapshot.version) if travels else None)
+        asked = str(snapshot.version) if options.travels else None
+        jvm.mark_loaded(found, options.uri, asked)
     return _asked_for(found, spark, options, logical)
 
 

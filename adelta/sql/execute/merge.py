@@ -57,8 +57,9 @@ async def run_merge(statement: Merge, session: Session) -> pa.Table:
             user_metadata=session.user_metadata,
             zone=session.zone,
         )
-        if table.uri in versions:
-            options = replace(builder._options, at_version=versions[table.uri], made_of_it=True)
+        version = versions.get(table.uri, session.made_of)
+        if version is not None:
+            options = replace(builder._options, at_version=version, made_of_it=True)
             builder = replace(builder, _options=options)
         if session.pads_chars:
             builder = replace(builder, _request=replace(builder._request, pads=True))
