@@ -121,7 +121,7 @@ async def update(
     async with opened(table, storage_options) as handle:
         request = TransactionRequest(
             operation="UPDATE",
-            parameters={"predicate": await said_of(condition) or ["true"]},
+            parameters={"predicate": await said_of(condition)},
             user_metadata=user_metadata,
             isolation=isolation,
             from_latest=True,  # all that is written depends on the table's settings and columns

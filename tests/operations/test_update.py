@@ -125,6 +125,8 @@ async def test_all_rows_change_without_a_condition() -> None:
         assert (done.num_updated_rows, done.num_copied_rows, done.num_removed_files) == (2, 0, 1)
         assert done.num_added_files == 1
         assert await contents(table) == [(1, "z", None), (2, "z", None)]
+        said = (await history(table))[0].operation_parameters
+        assert said["predicate"] == "[]"  # as Delta Spark has it, which says more of a DELETE
 
 
 async def test_expressions_see_the_row_as_it_was_and_values_are_stored_as_a_write_stores_them() -> (

@@ -117,7 +117,7 @@ public final class NamedRows implements NamedChange.Question {
         }
         said.put("values", pairs(found, computed, TARGET, names));
         said.put("made_of", version);
-        said.put("predicate", where == null ? "true" : where.sql());
+        said.put("predicate", where == null ? null : where.sql());
         said.put("parts", condition == null || asks(condition) ? new ArrayList() : parts(condition));
         said.put("on", on.isEmpty() ? "true" : joined(on));
         LogicalPlan rows = picked.isEmpty()

@@ -106,7 +106,7 @@ def rows_said(
     parts = [parse_expression(text, zone=zone, now=now) for text in said.get("parts", ())]
     found = FoundRows(
         operation,
-        {"predicate": [said["predicate"]]},
+        {"predicate": [] if said["predicate"] is None else [said["predicate"]]},
         looked_at=conjunction(looked_at, *parts),
     )
     return NamedMerge(request, found)

@@ -66,7 +66,7 @@ async def change_by_query(statement: Delete | Update, session: Session) -> Merge
             options = MergeOptions(
                 user_metadata=session.user_metadata,
                 at_version=running.versions[table.uri],
-                found=FoundRows(change.operation, {"predicate": [change.said]}),
+                found=FoundRows(change.operation, {"predicate": change.said}),
             )
             source = GivenSource(await with_schema(running.schema, batches))
             return await run_merge(table, source, change.request, options)
@@ -79,7 +79,7 @@ class _Change:
     query: Query
     request: MergeRequest
     operation: Literal["DELETE", "UPDATE"]
-    said: str
+    said: list[str]
 
 
 def _planned(statement: Delete | Update, schema: t.StructType, session: Session) -> _Change:
@@ -122,9 +122,8 @@ def _planned(statement: Delete | Update, schema: t.StructType, session: Session)
     request = MergeRequest(
         on, (clause,), _FOUND, _TARGET, evolves=False, zone=session.zone, now=session.now
     )
-    return _Change(
-        query, request, "DELETE" if deletes else "UPDATE", "true" if where is None else where.text
-    )
+    operation: Literal["DELETE", "UPDATE"] = "DELETE" if deletes else "UPDATE"
+    return _Change(query, request, operation, [] if where is None else [where.text])
 
 
 def _of_target(
