@@ -6,24 +6,31 @@ writes the same; but for an empty one, which no reader is to trust.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import anyio
 
 from adelta._concurrency import ItemsInThread, in_thread
 from adelta._dataclasses import dataclass
-from adelta.errors import ObjectExistsError
+from adelta.errors import MissingCommitError, ObjectExistsError
 from adelta.kernel.log_compaction import compaction_pieces
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path, compaction_path
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.commit_reader import read_action_batches
+from adelta.log.listing import list_log
 from adelta.log.version_replay import reconciled
 from adelta.progress import Meter
 
 if TYPE_CHECKING:
+    from adelta.kernel.actions.json import ActionBatch
     from adelta.log.state import LogState
     from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["WrittenCompaction", "compact_if_due", "is_compaction_due", "write_compaction"]
+
+_PAUSES = (0.0, 0.05, 0.1, 0.2)  # seconds after the times that a commit is listed and denied
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +80,7 @@ async def write_compaction(
         InvalidTableError: a commit of them is damaged.
         StorageError: the store refused or failed.
     """
-    commits = [LogPath(commit_path(v), LogFileKind.COMMIT, v) for v in range(start, end + 1)]
-    meter = Meter(on_progress, "reading", total=len(commits), unit="objects")
-    batches = await read_action_batches(store, commits, meter)
+    batches = await _read(store, start, end, on_progress)
     left = await reconciled(batches, store.uri)
     pieces = compaction_pieces(batches, left.adds, left.tombstones)
     content = [piece async for piece in ItemsInThread(pieces)]
@@ -89,3 +94,22 @@ async def write_compaction(
         if not (await store.head(path)).size:  # it is damaged: this range leaves something
             await store.put(path, data)
     return WrittenCompaction(path, start, end, data.count(b"\n"), len(data))
+
+
+async def _read(
+    store: ObjectStore, start: int, end: int, on_progress: OnProgress | None
+) -> list[ActionBatch]:
+    """The commits; they are read again where the store lists all of them, and denies one.
+
+    Raises: as `write_compaction`.
+    """
+    commits = [LogPath(commit_path(v), LogFileKind.COMMIT, v) for v in range(start, end + 1)]
+    for pause in _PAUSES:
+        meter = Meter(on_progress, "reading", total=len(commits), unit="objects")
+        with suppress(MissingCommitError):
+            return await read_action_batches(store, commits, meter)
+        listed = {file.path for file in await list_log(store, start, end=end)}
+        if not all(commit.path in listed for commit in commits):
+            break
+        await anyio.sleep(pause)
+    return await read_action_batches(store, commits)

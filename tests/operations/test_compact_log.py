@@ -28,7 +28,7 @@ from adelta.table import Table
 from tests.support.builders import TableBuilder
 from tests.support.clock import ManualClock
 from tests.support.minimal_reader import MinimalLog, log_objects
-from tests.support.stores import CountingStore, Request, WrappedStore
+from tests.support.stores import CountingStore, DenyingStore, Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -304,3 +304,25 @@ async def _compare(steps: list[tuple[int, int, bool, bool, bool]], first: int, l
         assert rows[0] == rows[1]
     assert await compacted.set_transactions() == await plain.set_transactions()
     assert await compacted.domain_metadata() == await plain.domain_metadata()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_commit_that_the_store_lists_and_denies_is_asked_for_again(times: int) -> None:
+    store = DenyingStore(MemoryStore())
+    async with opened(store) as table:
+        for n in range(3):
+            await adelta.write_table(table, pa.table({"id": [n]}, SCHEMA))
+        store.denied, store.left = commit_path(1), times
+        compacted = await adelta.compact_log(table, start_version=0, end_version=2)
+        assert compacted.num_commits == 3
+    assert store.left == 0
+
+
+async def test_one_that_it_goes_on_to_deny_is_an_error() -> None:
+    store = DenyingStore(MemoryStore())
+    async with opened(store) as table:
+        for n in range(3):
+            await adelta.write_table(table, pa.table({"id": [n]}, SCHEMA))
+        store.denied = commit_path(1)
+        with pytest.raises(MissingCommitError):
+            await adelta.compact_log(table, start_version=0, end_version=2)
