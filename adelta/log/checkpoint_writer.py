@@ -32,6 +32,7 @@ from adelta.kernel.log_path import (
     LOG_DIR,
     checkpoint_part_path,
     checkpoint_path,
+    parse_log_path,
     v2_checkpoint_path,
 )
 from adelta.kernel.table_configuration import TableConfiguration
@@ -46,6 +47,7 @@ from adelta.log.checkpoint_files import (
 from adelta.log.checkpoint_rows import CheckpointRows
 from adelta.log.checksum_writer import counted_by, empty_checksum, known_checksum
 from adelta.log.expiry_time import expiry_time_ms
+from adelta.log.gone import take_back_if_gone
 from adelta.log.listing import read_hint
 from adelta.parquet.write.options import WriterOptions
 from adelta.parquet.write.writer import ParquetObjectWriter
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
     from adelta._clock import Clock
     from adelta.kernel.checksum.version_checksum import VersionChecksum
+    from adelta.kernel.log_path import LogPath
     from adelta.log.checksum_record import ChecksumRecord
     from adelta.log.checksum_writer import NonFiles
     from adelta.log.state import LogState
@@ -111,6 +114,7 @@ async def write_checkpoint(
 
     Raises:
         InvalidTableError: an earlier checkpoint is damaged, and none before it helps.
+        TableNotFoundError: the table was dropped meanwhile.
         StorageError: the store refused or failed.
     """
     now_ms = await expiry_time_ms(state.store, clock.now_ms())
@@ -120,19 +124,34 @@ async def write_checkpoint(
         total = None if known is None else known.num_files
         meter = Meter(on_progress, "writing", total=total)
     hint = await state.replayed(lambda replay: _write(state, replay, now_ms, meter, in_one=in_one))
-    await point_to(state.store, hint)
+    await point_to(state, hint)
     return hint
 
 
-async def point_to(store: ObjectStore, hint: LastCheckpoint) -> None:
-    """Let the log's hint be this one, unless it is of a newer checkpoint.
+async def point_to(state: LogState, hint: LastCheckpoint) -> None:
+    """Let the log's hint be this one, of a checkpoint of `state`, unless it is of a newer one.
 
     Raises:
+        TableNotFoundError: the table was dropped meanwhile; the checkpoint has been taken back.
         StorageError: the store refused or failed.
     """
+    store = state.store
+    await take_back_if_gone(state, _files_of(hint))
     present = await read_hint(store)
     if present is None or present.version <= hint.version:
         await store.put(LAST_CHECKPOINT_PATH, encode(hint))
+
+
+def _files_of(hint: LastCheckpoint) -> list[LogPath]:
+    """The files of a checkpoint, by its hint; no sidecars, which nobody names without it."""
+    version, parts = hint.version, hint.parts
+    if hint.v2_path is not None:
+        paths = [LOG_DIR + hint.v2_path]
+    elif parts is None:
+        paths = [checkpoint_path(version)]
+    else:
+        paths = [checkpoint_part_path(version, part, parts) for part in range(1, parts + 1)]
+    return [file for path in paths if (file := parse_log_path(path)) is not None]
 
 
 @dataclass(frozen=True, slots=True)

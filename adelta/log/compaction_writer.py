@@ -18,6 +18,7 @@ from adelta.kernel.log_compaction import compaction_pieces
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path, compaction_path
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.commit_reader import read_action_batches
+from adelta.log.gone import take_back_if_gone
 from adelta.log.listing import list_log
 from adelta.log.version_replay import reconciled
 from adelta.progress import Meter
@@ -59,7 +60,7 @@ async def compact_if_due(state: LogState) -> WrittenCompaction | None:
     assert interval is not None
     checkpointed = version - version % properties.checkpoint_interval  # others may be gone by now
     start = max(version - interval, checkpointed) + 1
-    return await write_compaction(state.store, start, version) if start < version else None
+    return await write_compaction(state, start, version) if start < version else None
 
 
 def is_compaction_due(state: LogState) -> bool:
@@ -69,17 +70,19 @@ def is_compaction_due(state: LogState) -> bool:
 
 
 async def write_compaction(
-    store: ObjectStore, start: int, end: int, on_progress: OnProgress | None = None
+    state: LogState, start: int, end: int, on_progress: OnProgress | None = None
 ) -> WrittenCompaction | None:
-    """Write the compaction of the commits `start` to `end`; none where they leave nothing.
+    """Write the compaction of commits up to that of `state`; none where they leave nothing.
 
     `on_progress` is told of the commits that are read.
 
     Raises:
         MissingCommitError: a commit of them is gone.
         InvalidTableError: a commit of them is damaged.
+        TableNotFoundError: the table was dropped meanwhile; the compaction has been taken back.
         StorageError: the store refused or failed.
     """
+    store = state.store
     batches = await _read(store, start, end, on_progress)
     left = await reconciled(batches, store.uri)
     pieces = compaction_pieces(batches, left.adds, left.tombstones)
@@ -93,6 +96,8 @@ async def write_compaction(
     except ObjectExistsError:
         if not (await store.head(path)).size:  # it is damaged: this range leaves something
             await store.put(path, data)
+    file = LogPath(path, LogFileKind.COMPACTION, end, start_version=start)
+    await take_back_if_gone(state, [file])
     return WrittenCompaction(path, start, end, data.count(b"\n"), len(data))
 
 

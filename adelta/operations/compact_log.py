@@ -83,7 +83,7 @@ async def compact_log(
         written = None
         while start < end:
             try:
-                written = await write_compaction(handle.store, start, end, on_progress)
+                written = await write_compaction(state, start, end, on_progress)
                 break
             except MissingCommitError:
                 before, start = start, await _first_uncovered(state)

@@ -231,7 +231,7 @@ async def _written(
         if parts == 1 and not sidecars:
             return await write_checkpoint(state, clock_of(table))
         hint = await _clustered(state, roots, executor, now_ms, parts)
-    await point_to(state.store, hint)
+    await point_to(state, hint)
     return hint
 
 

@@ -30,22 +30,21 @@ from adelta.kernel.table_features import supported_names
 from adelta.kernel.vacuum import VacuumRules
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.deletion import delete_objects
+from adelta.log.gone import DROPPED, is_dropped
 from adelta.operations.vacuum_listing import found_objects
 from adelta.progress import Meter, OnProgress
 from adelta.table import begin, clock_of, latest_state, opened
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
     from adelta.table import Table, TableOrAddress
 
 __all__ = ["DropMetrics", "drop_table"]
 
-_DROPPED = "adelta.dropped"
 _AT_ONCE = 4_000
 _FOREVER = 1 << 62
 _STAYS = 1.5 * LOOK_HOLDS  # seconds
@@ -105,7 +104,7 @@ async def drop_table(
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
         configuration = state.configuration
-        if not _is_dropped(configuration):
+        if not is_dropped(configuration):
             configuration.check_writable(handle.uri)
         check_maintenance(handle.store, configuration)
         if (management := configuration.management) is not None:
@@ -116,7 +115,7 @@ async def drop_table(
             raise InvalidUseError(f"{handle.uri} is managed by {by}; {where}")
         found = await _found(handle.store, Meter(on_progress, "listing"))
         if not dry_run:
-            if not _is_dropped(configuration):
+            if not is_dropped(configuration):
                 await _say_so(handle, user_metadata)
                 state = await latest_state(handle)
                 found = await _found(handle.store, Meter(on_progress, "listing"))
@@ -158,11 +157,6 @@ async def _found(store: ObjectStore, meter: Meter) -> _Found:
     return _Found(arrow.chunked_array(files, pa.large_string()), tuple(log), num_bytes)
 
 
-def _is_dropped(configuration: TableConfiguration) -> bool:
-    """Whether a drop has begun, which may have been broken off."""
-    return _DROPPED in (configuration.protocol.writer_features or ())
-
-
 async def _say_so(table: Table, user_metadata: str | None) -> None:
     request = TransactionRequest(
         operation="DROP TABLE", user_metadata=user_metadata, rebase=False, from_latest=True
@@ -176,7 +170,7 @@ async def _say_so(table: Table, user_metadata: str | None) -> None:
             protocol.min_reader_version,
             TABLE_FEATURES_WRITER,
             protocol.reader_features,
-            (*supported_names(protocol), _DROPPED),
+            (*supported_names(protocol), DROPPED),
         )
 
 
@@ -189,22 +183,26 @@ async def _delete(
     for start in range(0, len(found.files), _AT_ONCE):
         await _delete_paths(store, found.files.slice(start, _AT_ONCE).to_pylist(), meter)
     last = (commit_path(state.version), checkpoint_path(state.version))
-    now = [meta.path async for page in store.list(LOG_DIR) for meta in page]
-    sidecars = [path for path in now if path.startswith(SIDECAR_DIR)]
-    others = {*now}.difference(sidecars, last)
-    await _delete_paths(store, sorted(others), meter)
-    await _delete_paths(store, sidecars, meter)  # which no checkpoint names any more
+    await _delete_log(store, last, meter)
     if store.local is not None:
         left = await store.local.list_unfinished(LOG_DIR)
         await _delete_paths(store, [each.path for each in left], meter)
     # Who has seen the version before in time puts a commit where this one is, and has to lose.
     await anyio.sleep(_STAYS)
+    await _delete_log(store, last, meter)  # what others were writing beside commits meanwhile
     for path in last:  # each of which is whole, or gone
         await _delete_paths(store, [path], meter)
     if store.local is not None:
         await store.local.remove_empty_directories(
             _Everything().hides, older_than_ms=_FOREVER, emptied=()
         )
+
+
+async def _delete_log(store: ObjectStore, but: Sequence[str], meter: Meter) -> None:
+    now = [meta.path async for page in store.list(LOG_DIR) for meta in page]
+    sidecars = [path for path in now if path.startswith(SIDECAR_DIR)]
+    await _delete_paths(store, sorted({*now}.difference(sidecars, but)), meter)
+    await _delete_paths(store, sidecars, meter)  # which no checkpoint names any more
 
 
 async def _delete_paths(store: ObjectStore, paths: Iterable[Any], meter: Meter) -> None:
