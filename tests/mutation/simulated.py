@@ -218,7 +218,7 @@ NOT_FOUND = {
     f"{_LOOP}: 'own = None' for {_OWN!r}": _TOLD_BEFORE,
     f"{_LOOP}: never: if len(group) > 1 and own is not None": _TOLD_BEFORE,
     f"{_LOOP}: never: if own is None and commits and (not winners.follow_base)": (
-        "nobody drops the table and makes another one during a run"
+        "who drops the table makes a commit first, by which all others lose: 20 tables made anew"
     ),
     "adelta/write/winners.py: never: if found is None and at == first": (
         "it is met where winners have been cleaned up: whose the commit is nobody can tell then "

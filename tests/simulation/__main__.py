@@ -7,6 +7,8 @@
     python -m tests.simulation hunt seconds=600                 # both, for so long: hunt.py
     python -m tests.simulation appends seed=7 ...               # histories of lists: replay.py
     python -m tests.simulation transfers seed=7 ...             # over several tables: replay.py
+    python -m tests.simulation copies seed=7                    # consumers: replay.py
+    python -m tests.simulation anew seed=7                      # tables made anew: replay.py
 
 Ends with status 1 where something was wrong.
 """

@@ -3,9 +3,9 @@
     python -m tests.simulation hunt seconds=600
 
 First the small configurations of the specification, then runs of one seed after the other, of many
-writers who meet often, with histories of list-appends, consumers and transactions over tables of
-the commit owner now and then. Prints what is found and the command that shows it, and ends with
-status 1.
+writers who meet often, with histories of list-appends, consumers, tables that are made anew and
+transactions over tables of the commit owner now and then. Prints what is found and the command that
+shows it, and ends with status 1.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _TOGETHER = (*("together",) * 6, "append", "note")
 _TRANSFERS_EACH = 6  # runs
 _HISTORY_EACH = 2
 _COPIES_EACH = 3
+_ANEW_EACH = 4
 _OWNED = {"writers": 2, "transfers": 4, "owner": 1, "changes": 1}
 _COORDINATED = Configuration(((_RED,), (_DELETE,)), **EXCLUSIONS["coordination"])
 
@@ -69,6 +70,8 @@ def found_within(seconds: float) -> str | None:
             others.append(("appends", {"seed": seed}))
         if seed % _COPIES_EACH == 0:
             others.append(("copies", {"seed": seed}))
+        if seed % _ANEW_EACH == 1:
+            others.append(("anew", {"seed": seed}))
         if seed % _TRANSFERS_EACH == 1:
             others.append(("transfers", {**transfers, "seed": seed}))
         for kind, given in others:

@@ -3,6 +3,7 @@
     python -m tests.simulation appends seed=7 sessions=3 transactions=8 excludes=postgres
     python -m tests.simulation transfers seed=7 writers=2 transfers=4 faults=30 owner=1 changes=1
     python -m tests.simulation copies seed=7           # consumers that copy a table
+    python -m tests.simulation anew seed=7             # a table that is dropped and made anew
 
 Without `excludes` the seed says what excludes the writers of the lists. Amounts go from table to
 table in a catalog, or with an `owner`, which the tables leave and come back to where it `changes`.
@@ -12,15 +13,16 @@ Prints what is wrong, and the command that shows it with as little as can be; en
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tests.simulation.anew import remade
 from tests.simulation.appends import Sessions
 from tests.simulation.consuming import copied
 from tests.simulation.owned_transfers import owned_transferred
 from tests.simulation.transfers import transferred
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["KINDS", "command", "main", "wrong"]
 
@@ -30,8 +32,10 @@ KINDS: Mapping[str, Given] = {
     "appends": {"seed": 0, "sessions": 3, "transactions": 8, "excludes": ""},
     "transfers": {"seed": 0, "writers": 2, "transfers": 4, "faults": 0, "owner": 0, "changes": 0},
     "copies": {"seed": 0},
+    "anew": {"seed": 0},
 }
 """What can be made, and of what, unless it is said."""
+_OF_SEEDS: Mapping[str, Callable[[int], tuple[Any, ...]]] = {"copies": copied, "anew": remade}
 _LEAST = {"seed": None, "sessions": 1, "transactions": 1, "writers": 1, "transfers": 1}
 
 
@@ -39,8 +43,8 @@ def wrong(kind: str, **given: str | int) -> list[str]:
     """What is wrong with what is made; also that it cannot be made to its end."""
     told = {**KINDS[kind], **given}
     try:
-        if kind == "copies":
-            return copied(int(told["seed"]))[1]
+        if kind in _OF_SEEDS:
+            return _OF_SEEDS[kind](int(told["seed"]))[-1]
         return _of_appends(told) if kind == "appends" else _of_transfers(told)
     except Exception as error:
         return [f"{error!r:.300}"]
