@@ -199,6 +199,12 @@ NOT_FOUND = {
     **{f"{_CHECKER}: {what}": why for what, why in _OF_CHECKER.items()},
     "adelta/commit/check_then_put.py: 'if False:' for 'if alone is not None:'": _LATE_PUT,
     f"{_POSTGRES}: 'outcome, object):' for 'outcome, Lost | WithoutBase):'": _LATE_PUT,
+    "adelta/commit/coordinated_store.py: 'if False:' for "
+    "'if last is not None and last >= min(versions):'": (
+        "the commit is put in the log all the same, and a handle that asks for it by name sees it "
+        "the next time: a moment late, of a version that nobody has been told of; "
+        "tests/commit/test_dynamodb.py shows it"
+    ),
     f"{_DYNAMO}: never: if taken": "the entry of a version that is taken stays during a run",
     f"{_DYNAMO}: never: if not is_next": "the entry of a version that is taken stays during a run",
     f"{_DYNAMO}: 'version < 0:' for 'version > 0 and not before.complete:'": (
