@@ -91,7 +91,7 @@ async def delete(
         if tx.version is None and not dry_run:
             return DeleteMetrics()
         return DeleteMetrics(
-            **measured(tx.version, done), num_deleted_rows=done.get("numDeletedRows")
+            **measured(tx.version, done), num_deleted_rows=done.get("numDeletedRows", 0)
         )
 
 
@@ -105,6 +105,8 @@ async def _stage(
 ) -> dict[str, int]:
     watch, roots = Stopwatch(), roots_of(table)
     files = await tx.read_set(where)
+    if await tx.is_applied():
+        return {}
     configuration = tx.configuration
     configuration.check_removable(table.uri)
     copied, planned = 0, {}

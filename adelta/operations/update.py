@@ -132,7 +132,8 @@ async def update(
         await auto_compact(handle, tx)
         if tx.version is None and not dry_run:
             return UpdateMetrics()
-        return UpdateMetrics(**measured(tx.version, done), num_updated_rows=done["numUpdatedRows"])
+        rows = done.get("numUpdatedRows", 0)
+        return UpdateMetrics(**measured(tx.version, done), num_updated_rows=rows)
 
 
 def _expression(value: SetValue, zone: str, now: datetime) -> Node:
@@ -159,6 +160,8 @@ async def _stage(
     if where is not None:
         where = await in_thread(bind_predicate, where, configuration.schema, zone=zone)
     files = await tx.read(where)
+    if await tx.is_applied():
+        return {}
     assignments = await in_thread(Assignments.of, configuration, wanted, zone)
     if where is None:
         matched = await match_all(roots, files)

@@ -6,6 +6,7 @@ commits with the `txn` of its `MicroBatch` is then in the table already, and is 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,14 @@ from pyspark.sql.utils import is_remote
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError, TableNotFoundError
 from adelta.log.load import load_state
+from adelta.spark.committing import TXN_SETTINGS
 from adelta.sync._portal import call
 from adelta.table import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["MicroBatch", "foreach_batch"]
 
@@ -48,6 +50,26 @@ class MicroBatch:
     def options(self) -> dict[str, str]:
         """The options of a writer that say the same: ``df.write.options(**batch.options)``."""
         return {"txnAppId": self.app_id, "txnVersion": str(self.batch_id)}
+
+    @contextmanager
+    def recorded(self, spark: SparkSession) -> Iterator[None]:
+        """Let what deletes, updates, merges and writes in the block be done once in each table.
+
+        That is by the settings of the session `spark`, that of the micro-batch's rows. A table
+        takes one change of a micro-batch: the next one is skipped as done.
+        """
+        names = {setting: self.options[option] for option, setting in TXN_SETTINGS.items()}
+        before = {name: spark.conf.get(name, None) for name in names}
+        for name, mine in names.items():
+            spark.conf.set(name, mine)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, value)
 
     def is_done(self, uri: str, storage_options: Mapping[str, str] | None = None) -> bool:
         """Whether a table shows that something was committed to it with this `txn`, or a later one.
@@ -78,8 +100,15 @@ def foreach_batch(
 
     Example::
 
+        def add(df, batch):
+            adelta.spark.write(df, "s3://lake/bronze", mode="append", txn=batch.txn)
+
         def upsert(df, batch):
-            adelta.spark.write(df, "s3://lake/silver", mode="append", txn=batch.txn)
+            silver = DeltaTable.forPath(df.sparkSession, "s3://lake/silver")
+            merge = silver.alias("t").merge(df.alias("s"), "t.id = s.id")
+            merge = merge.whenMatchedUpdateAll().whenNotMatchedInsertAll()
+            with batch.recorded(df.sparkSession):
+                merge.execute()
 
         stream.writeStream.foreachBatch(adelta.spark.foreach_batch(upsert)).start()
 

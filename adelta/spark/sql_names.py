@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.spark.committing import session_commits
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.job_settings import JobSettings
@@ -52,6 +53,7 @@ def cluster_session(spark: SparkSession, uri: str, zone: str) -> Session:
         enforce_retention=checks_retention(spark),
         dynamic_overwrite=overwrites_dynamically(spark),
         pads_chars=pads_chars(spark),
+        commits=session_commits(spark),
     )
 
 

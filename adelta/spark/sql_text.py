@@ -20,6 +20,7 @@ from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNo
 from adelta.kernel.schema.types import StructType
 from adelta.spark.arguments_in_text import with_arguments
 from adelta.spark.changes_in_text import views_of, with_changes
+from adelta.spark.committing import forget_txn
 from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import condition_of, known_as_of, raises_as_spark
 from adelta.spark.identifiers import quoted
@@ -51,6 +52,7 @@ from adelta.sql.statements import (
     ConvertToDelta,
     CreateClone,
     CreateTable,
+    Delete,
     DescribeTable,
     DropColumns,
     DropConstraint,
@@ -302,8 +304,12 @@ def _done(
         return run_insert(spark, statement, session)
     if isinstance(statement, InsertReplacing) and isinstance(statement.source, Query):
         return run_replacing(spark, statement, session)
-    if isinstance(statement, Merge):
-        return run_merge(spark, statement, session)
     if isinstance(statement, Vacuum):
         return run_vacuum(spark, statement, session)
-    return frame(spark, call(run_statement, statement, session))
+    if isinstance(statement, Merge):
+        done = run_merge(spark, statement, session)
+    else:
+        done = frame(spark, call(run_statement, statement, session))
+    if isinstance(statement, Delete | Merge | Update):
+        forget_txn(spark)
+    return done

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from adelta._dataclasses import dataclass
 from adelta.errors import TableNotFoundError
+from adelta.spark.committing import session_commits
 from adelta.spark.dataframes import load
 from adelta.spark.hadoop_conf import prefixed, storage_of_session
 from adelta.spark.identifiers import identifier_parts
@@ -65,7 +66,8 @@ class TableAccess:
 
     def change(self, operation: Callable[[Table], Awaitable[T]]) -> T:
         """What an operation on the log alone does."""
-        return call(_within, self.to_change(), operation)
+        commits = session_commits(self.spark)
+        return call(_within, self.to_change(), lambda table: operation(table.committing(commits)))
 
     def run(self, operation: Callable[[Table], Awaitable[T]]) -> T:
         """What an operation does, the tasks of which Spark runs."""

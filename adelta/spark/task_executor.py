@@ -16,6 +16,7 @@ from pyspark.sql.utils import is_remote
 from adelta._chance import new_uuid
 from adelta._concurrency import in_io_thread, to_the_end
 from adelta.errors import AdeltaError, StorageError
+from adelta.spark.committing import forget_txn, session_commits
 from adelta.spark.job_settings import JobSettings
 from adelta.spark.parcels import packed, unpacked
 from adelta.sync._portal import call
@@ -49,7 +50,8 @@ def on_cluster(
 ) -> Done:
     """What an operation on the table at `uri` does, the tasks of which `spark` runs.
 
-    `catalog` is as in `adelta.open_table`.
+    `catalog` is as in `adelta.open_table`. Commits are as the session's settings say: a change of
+    rows is skipped where the table shows the application's number of it as done.
 
     Raises:
         AdeltaError: the operation failed.
@@ -57,12 +59,16 @@ def on_cluster(
     """
     jobs = JobSettings.of_this_thread(spark)
     executor = SparkTaskExecutor(spark, uri, storage_options, jobs=jobs)
+    commits = session_commits(spark)
 
     async def run() -> Done:
         async with Table(uri, storage_options, catalog=catalog, executor=executor) as table:
-            return await operation(table)
+            return await operation(table.committing(commits))
 
-    return call(run)
+    done = call(run)
+    if commits.number is not None:
+        forget_txn(spark)
+    return done
 
 
 class SparkTaskExecutor:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from adelta.snapshot import Snapshot
     from adelta.sql.statements import AsOf, TableName
     from adelta.write.batches import ArrowStream
+    from adelta.write.commit_options import CommitOptions
     from adelta.write.task_executor import TaskExecutor
 
     Executors = Callable[[str, Mapping[str, str] | None], TaskExecutor]
@@ -54,6 +55,7 @@ class Session:
             it has rows of; None where that is so if it names partitions and no values for them.
         pads_chars: whether columns of ``char(n)`` are compared as `padded` has it.
         made_of: the version of the statement's table that rows at hand were computed from, if any.
+        commits: how commits are made to a table that is given by its address; None is as usual.
     """
 
     tables: NamedTables = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Session:
     dynamic_overwrite: bool | None = None
     pads_chars: bool = False
     made_of: int | None = None
+    commits: CommitOptions | None = None
 
     def meant(self, name: TableName) -> TableOrAddress | ArrowStream:
         """What a name means.
@@ -117,7 +120,7 @@ class Session:
         """A handle on the table at an address, whose tasks `executors` carry out."""
         executor = None if self.executors is None else self.executors(uri, options)
         async with Table(uri, options, executor=executor) as table:
-            yield table
+            yield table if self.commits is None else table.committing(self.commits)
 
     async def version(self, table: Table, as_of: AsOf | None) -> Snapshot:
         """The version of a table that a statement asks for.

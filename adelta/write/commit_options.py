@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from adelta._arguments import check_count, check_flag, check_optional_text
+from adelta._arguments import check_count, check_flag, check_optional_text, check_pair
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.actions.commit_info import NAMED_ENTRIES
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from adelta.kernel.staged import StagedChanges
 
-__all__ = ["AS_USUAL", "CommitOptions", "as_options_say"]
+__all__ = ["AS_USUAL", "CHANGES_OF_ROWS", "CommitOptions", "as_options_say"]
+
+CHANGES_OF_ROWS = frozenset({"DELETE", "MERGE", "UPDATE", "WRITE"})
+"""The operations that may be known as the work of an application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,8 @@ class CommitOptions:
         set_transactions: how far applications have got, recorded with each commit. Unlike
             `Transaction.set_transaction` this skips nothing that the table shows as done before;
             who comes to record the same at the same moment is still told from who comes first.
+        txn: an application's id and the number of its change of rows, recorded with it: what
+            deletes, updates, merges or writes is skipped where the table shows it as done.
         max_retries: how many races may be lost before a commit is given up; None is as many as the
             time allows.
         checkpoint: whether a commit writes the checkpoint that is due after it.
@@ -51,6 +56,7 @@ class CommitOptions:
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     user_metadata: str | None = None
     set_transactions: Sequence[SetTransaction] = ()
+    txn: tuple[str, int] | None = None
     max_retries: int | None = None
     checkpoint: bool = True
     clean_up: bool | None = None
@@ -58,6 +64,8 @@ class CommitOptions:
 
     def __post_init__(self) -> None:
         check_optional_text("user_metadata", self.user_metadata)
+        if self.txn is not None:
+            check_pair("txn", self.txn)
         check_count("max_retries", self.max_retries)
         check_flag("checkpoint", self.checkpoint)
         if self.clean_up is not None:
@@ -76,6 +84,10 @@ class CommitOptions:
                 )
         if not all(isinstance(one, SetTransaction) for one in self.set_transactions):
             raise InvalidOptionError("set_transactions holds what is no adelta.SetTransaction")
+
+    def applied_by(self, operation: str) -> tuple[str, int] | None:
+        """The application, and the number of its work, that the changes of an operation are."""
+        return self.txn if operation in CHANGES_OF_ROWS else None
 
     def _told(self, staged: StagedChanges) -> StagedChanges:
         """The changes of a commit, with what is said of them as a whole: nothing more, here."""

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
-    from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.kernel.file_set import FileSet
     from adelta.write.deletion_vectors import VectorsWritten
+    from adelta.write.transaction_request import TransactionRequest
 
 __all__ = ["Staging"]
 
@@ -65,25 +65,21 @@ class Staging:
     def __init__(
         self,
         root: str,
-        operation: str,
-        parameters: Mapping[str, object] | None = None,
-        user_metadata: str | None = None,
-        *,
-        by_hand: bool = False,
-        transaction_id: str | None = None,
+        request: TransactionRequest,
+        now_ms: int,
     ) -> None:
         self.root = root
-        self.transaction_id = transaction_id or str(new_uuid())
-        self.operation = operation
-        self.parameters: dict[str, object] = dict(parameters or {})
-        self.user_metadata = user_metadata
+        self.transaction_id = request.transaction_id or str(new_uuid())
+        self.operation = request.operation
+        self.parameters: dict[str, object] = dict(request.parameters)
+        self.user_metadata = request.user_metadata
         self.tags: dict[str, str] = {}
         self.metrics: dict[str, int] = {}
         self.read = ReadSet()
         self.adds: list[AddFile] = []
         self.removes: pa.Table = pa.Table.from_batches([], REMOVE_SCHEMA)
         self.cdc: list[AddCDCFile] = []
-        self.set_transactions: dict[str, SetTransaction] = {}
+        self.set_transactions = request.applications(now_ms)
         self.domains: dict[str, DomainMetadata] = {}
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
@@ -94,7 +90,7 @@ class Staging:
         self.fits_kept = False
         self.touched = False
         self.replaces_by_hand = False
-        self._by_hand = by_hand
+        self._by_hand = request.by_hand
         self._added_by_hand = False
         self._removed_by_hand = False
 

@@ -117,14 +117,7 @@ class TransactionLife:
         self._written: dict[str, None] = {}  # data files of our own, deleted if we give up
         self._version: int | None = None
         isolation_level(request.isolation)
-        self._staging = Staging(
-            source.store.uri,
-            request.operation,
-            request.parameters,
-            request.user_metadata,
-            by_hand=request.by_hand,
-            transaction_id=request.transaction_id,
-        )
+        self._staging = Staging(source.store.uri, request, clock.now_ms())
         if creates is not None:
             self._staging.protocol = creates.protocol
             self._staging.metadata = creates.metadata

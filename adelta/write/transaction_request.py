@@ -14,6 +14,7 @@ from adelta._arguments import (
 )
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
+from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.write.commit_options import AS_USUAL, CommitOptions
 from adelta.write.commit_timeout import COMMIT_TIMEOUT
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
@@ -91,6 +92,11 @@ class TransactionRequest:
     by_hand: bool = False
     transaction_id: str | None = None
     commits: CommitOptions = AS_USUAL
+
+    def applications(self, now_ms: int) -> dict[str, SetTransaction]:
+        """The application whose work it is by its commits' options, as it is recorded."""
+        applied = self.commits.applied_by(self.operation)
+        return {} if applied is None else {applied[0]: SetTransaction(*applied, now_ms)}
 
     def with_commits(self, commits: CommitOptions | None) -> TransactionRequest:
         """The same of a handle whose commits are as `commits` say; None says nothing."""

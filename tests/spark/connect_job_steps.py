@@ -8,7 +8,12 @@ from pyspark.sql import functions as f
 
 import adelta.spark
 from adelta.spark import DeltaTable
-from tests.spark.delta_forms import check_empty_sets, check_optimize, check_tables_to_build
+from tests.spark.delta_forms import (
+    check_changes_done_once,
+    check_empty_sets,
+    check_optimize,
+    check_tables_to_build,
+)
 
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
@@ -22,6 +27,10 @@ def step_forms_that_delta_spark_takes_are_taken(spark, path):
     check_empty_sets(spark, f"{path}-a")
     check_optimize(spark, f"{path}-b")
     check_tables_to_build(spark, f"{path}-c")
+
+
+def step_changes_are_done_once_for_an_application_that_the_session_names(spark, path):
+    check_changes_done_once(spark, path)
 
 
 def step_builders_take_in_what_they_are_told_as_delta_sparks_do_through_connect(spark, path):

@@ -7,13 +7,63 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
 
+import adelta.spark
 from adelta.spark import DeltaTable, IdentityGenerator
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_empty_sets", "check_optimize", "check_tables_to_build"]
+__all__ = ["check_changes_done_once", "check_empty_sets", "check_optimize", "check_tables_to_build"]
+
+_DELTA = "spark.databricks.delta."
+
+
+def check_changes_done_once(spark: SparkSession, path: str) -> None:
+    """See that changes are those of the application, and the user's, that the session says."""
+    spark.range(4).selectExpr("id", "0 v").write.format("adelta").save(path)
+    table, news = DeltaTable.forPath(spark, path), spark.range(3, 5).selectExpr("id", "1 v")
+    merge = partial(table.alias("t").merge, news.alias("s"))
+    spark.conf.set(f"{_DELTA}commitInfo.userMetadata", "mine")
+    spark.conf.set(f"{_DELTA}write.txnAppId", "job")
+    try:
+        for number, change in enumerate(
+            (
+                lambda: table.update(set={"v": "v + 1"}),
+                lambda: table.update("hash(id) <> 0", {"v": f.hash("id") * 0 + f.expr("v + 1")}),
+                lambda: merge("t.id = s.id").whenMatchedUpdate(set={"v": "t.v + s.v"}).execute(),
+                lambda: merge("hash(t.id) = hash(s.id)").whenNotMatchedInsertAll().execute(),
+                lambda: table.delete("id = 0"),
+                lambda: adelta.spark.sql(spark, f"UPDATE adelta.`{path}` SET v = v + 1"),
+                lambda: adelta.spark.sql(spark, f"DELETE FROM adelta.`{path}` WHERE id = 4"),
+                lambda: news.write.format("adelta").mode("append").save(path),
+                lambda: adelta.spark.sql(
+                    spark,
+                    f"MERGE INTO adelta.`{path}` t USING (SELECT 1L AS id) s ON t.id = s.id "
+                    "WHEN MATCHED THEN DELETE",
+                ),
+            )
+        ):
+            spark.conf.set(f"{_DELTA}write.txnVersion", number)
+            for _ in range(2):
+                change()
+                now = table.history(1).first()
+                assert (now.version, now.userMetadata) == (number + 1, "mine"), number
+        table.optimize().executeCompaction()
+        table.addFeatureSupport("appendOnly")
+        assert [row.userMetadata for row in table.history(2).collect()] == ["mine"] * 2
+        spark.conf.set(f"{_DELTA}write.txnVersion", 99)
+        spark.conf.set(f"{_DELTA}write.txnVersion.autoReset.enabled", "true")
+        table.update("id = 2", {"v": "9"})
+        with pytest.raises(AnalysisException, match="MISSING_SESSION_CONFS"):
+            table.update("id = 2", {"v": "8"})
+        table.vacuum()
+    finally:
+        for name in ("commitInfo.userMetadata", "write.txnAppId", "write.txnVersion"):
+            spark.conf.unset(f"{_DELTA}{name}")
+        spark.conf.unset(f"{_DELTA}write.txnVersion.autoReset.enabled")
+    assert sorted(table.toDF().collect()) == [(2, 9), (3, 1), (3, 4), (4, 1)]
 
 
 def check_empty_sets(spark: SparkSession, path: str) -> None:

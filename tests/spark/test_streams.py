@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 import adelta.spark
 import adelta.sync
 from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.spark import DeltaTable
 from adelta.spark.datasource import DeltaDataSource
 from adelta.spark.options import WriteOptions
 from adelta.spark.stream_options import StreamOptions, without_stream_options
@@ -250,6 +251,31 @@ def test_micro_batches_of_foreach_batch_are_done_once(spark, path, to):
     writer.start().awaitTermination(500)
     assert seen == [(0, False), (0, True)]
     assert rows(to) == rows(f"{to}2") == [(1,), (2,)]
+
+
+def test_an_upsert_of_a_micro_batch_is_done_once(spark, path, to):
+    append(path, 1, 2)
+    spark.sql("SELECT 1 AS n, 10 AS v").write.format("adelta").save(to)
+    seen = []
+
+    def upsert(df, batch):
+        seen.append(batch.batch_id)
+        table = DeltaTable.forPath(df.sparkSession, to).alias("t")
+        merge = table.merge(df.toDF("n").alias("s"), "t.n = s.n")
+        merge = merge.whenMatchedUpdate(set={"v": "t.v + 1"})
+        with batch.recorded(df.sparkSession):
+            merge.whenNotMatchedInsert(values={"n": "s.n", "v": "0"}).execute()
+        assert df.sparkSession.conf.get("spark.databricks.delta.write.txnAppId", None) is None
+        if len(seen) == 1:
+            raise ValueError("injected: nobody hears that it is done")
+
+    writer = stream(spark, path).writeStream.foreachBatch(adelta.spark.foreach_batch(upsert))
+    writer = writer.option("checkpointLocation", f"{to}-checkpoint").trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match="injected"):
+        writer.start().awaitTermination(500)
+    writer.start().awaitTermination(500)
+    assert seen == [0, 0]
+    assert rows(to) == [(1, 11), (2, 0)]
 
 
 # ------------------------------------------------------------------------- without a Spark

@@ -68,6 +68,55 @@ async def test_applications_are_recorded_and_nothing_is_skipped(tmp_path: Path) 
     assert skipped.skipped  # who asks for it is held to what they recorded
 
 
+async def test_changes_of_rows_are_done_once_for_an_application(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    await adelta.write_table(uri, ROWS)
+    async with adelta.open_table(uri) as table:
+        for number, change in enumerate(
+            (
+                lambda told: adelta.write_table(told, pa.table({"n": [9]})),
+                lambda told: adelta.update(told, {"n": "n + 1"}),
+                lambda told: adelta.delete(told, "n > 9"),
+                lambda told: (
+                    adelta.merge(told, pa.table({"n": [2]}), "source.n = target.n")
+                    .when_matched_update({"n": "target.n + 10"})
+                    .execute()
+                ),
+            )
+        ):
+            told = table.committing(CommitOptions(txn=("job", number)))
+            done = [await change(told), await change(told)]
+            assert (await table.snapshot()).version == number + 1, number
+            assert (done[0].version, done[1].version) == (number + 1, None)
+            assert f'"txn":{{"appId":"job","version":{number}' in lines(uri, number + 1)
+            found = (await (await table.snapshot()).scan().to_arrow()).column("n").to_pylist()
+        assert sorted(found) == [3, 4, 12]
+        dry = await adelta.delete(told, "n = 3", dry_run=True)
+        assert (dry.num_deleted_rows, dry.version) == (0, None)
+        assert (await adelta.update(told, {"n": "1"}, dry_run=True)).num_updated_rows == 0
+        await adelta.set_properties(told, {"mine": "1"})  # no change of rows
+        await adelta.write_table(table, ROWS)
+        await adelta.optimize(told)
+        assert (await table.snapshot()).version == 7
+    with pytest.raises(InvalidOptionError, match="an application's id and its version"):
+        CommitOptions(txn="job")  # type: ignore[arg-type]
+
+
+async def test_who_has_not_seen_that_a_change_is_done_does_not_do_it_again(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    await adelta.write_table(uri, ROWS)
+    once = CommitOptions(txn=("job", 1))
+    async with adelta.open_table(uri) as mine, adelta.open_table(uri) as other:
+        await mine.snapshot()
+        await adelta.update(other.committing(once), {"n": "n + 1"}, "n = 1")
+        for late in (
+            await adelta.delete(mine.committing(once), "n = 3"),
+            await adelta.update(mine.committing(once), {"n": "n + 1"}, "n = 3"),
+        ):
+            assert late.version is None
+        assert (await other.snapshot()).version == 1
+
+
 async def test_so_many_races_may_be_lost_and_no_more(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     await adelta.write_table(uri, ROWS)

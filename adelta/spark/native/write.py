@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.spark.committing import TXN_SETTINGS, forget_txn
 from adelta.spark.options import absolute_uri, parse_properties, with_session_storage
 from adelta.spark.session_settings import with_default_properties, write_settings
 
@@ -18,9 +19,6 @@ __all__ = ["after_write", "write_options"]
 
 _OVERWRITE_MODE = "partitionOverwriteMode"
 _IF_EXISTS = {"ErrorIfExists": "error", "Ignore": "ignore"}
-_DELTA = "spark.databricks.delta."
-_TXN = {"txnAppId": f"{_DELTA}write.txnAppId", "txnVersion": f"{_DELTA}write.txnVersion"}
-_TXN_RESETS = f"{_DELTA}write.txnVersion.autoReset.enabled"
 
 
 def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
@@ -58,17 +56,17 @@ def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
         mode = settings.get(f"spark.sql.sources.{_OVERWRITE_MODE}", "static")
         options[_OVERWRITE_MODE] = _unless_schema_goes(mode, told)
     options |= write_settings(spark, named)
-    if not named & {option.lower() for option in _TXN}:
-        options |= {option: settings[name] for option, name in _TXN.items() if name in settings}
+    if not named & {option.lower() for option in TXN_SETTINGS}:
+        options |= {
+            option: settings[name] for option, name in TXN_SETTINGS.items() if name in settings
+        }
     return options
 
 
 def after_write(told: WriteState, spark: SparkSession) -> None:
     """Forget the number of a write that is done, where the session is to count each one anew."""
-    named = {key.lower() for key in told.options}
-    settings = spark.conf.getAll
-    if settings.get(_TXN_RESETS, "false").lower() == "true" and "txnversion" not in named:
-        spark.conf.unset(_TXN["txnVersion"])
+    if "txnversion" not in {key.lower() for key in told.options}:
+        forget_txn(spark)
 
 
 def _unless_schema_goes(mode: str, told: WriteState) -> str:
