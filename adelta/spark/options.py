@@ -17,6 +17,7 @@ from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.nodes import Column, children_of, with_children
+from adelta.kernel.table_features import validate_properties
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
 from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
@@ -257,6 +258,7 @@ class WriteOptions:
 
         Raises:
             InvalidOptionError: an option is unknown, missing or has a wrong value.
+            InvalidPropertyError: a property is unknown, or has a value that is not allowed.
             InvalidExpressionError: `replaceWhere` cannot be parsed.
         """
         told, properties = dict[str, str](), dict[str, str]()
@@ -266,6 +268,7 @@ class WriteOptions:
             elif key.lower() not in _HOW_TO_READ:
                 told[key] = value
         given, storage = _sort(told, _WRITE)
+        validate_properties(properties)  # a table that is there does not look at them
         properties = parse_properties(given.get("tableproperties", "{}")) | properties
         app_id, version = given.get("txnappid"), given.get("txnversion")
         if (app_id is None) != (version is None):

@@ -38,7 +38,7 @@ _MODES = {
     "default": "ErrorIfExists",
     "ignore": "Ignore",
 }
-_REPLACES = {"overwriteSchema": "true"}
+_REPLACES = {"overwriteSchema": "true", "partitionOverwriteMode": "static"}
 
 
 def hook_tables(formats_of: FormatsOf, save: Save) -> None:
@@ -258,7 +258,8 @@ def _overwrite(writer: Any, place: str | None, save: Save, condition: Any) -> No
     df = _frame(writer)
     text = condition if isinstance(condition, str) else sql_text("condition", condition, lambda: df)
     everything = text.lower() == "true" and not replaces_matching(writer._write.options)
-    _change(writer, place, save, "Overwrite", {} if everything else {"replaceWhere": text})
+    which = {"partitionOverwriteMode": "static"} if everything else {"replaceWhere": text}
+    _change(writer, place, save, "Overwrite", which)  # whatever mode the session has
 
 
 def _overwrite_partitions(writer: Any, place: str | None, save: Save) -> None:

@@ -51,6 +51,27 @@ def step_builders_take_in_what_they_are_told_as_delta_sparks_do_through_connect(
     assert builder.execute().detail().first().clusteringColumns == ["v", "w"]
 
 
+def step_tables_are_replaced_as_wholes_in_sessions_that_overwrite_partitions(spark, path):
+    del path
+    rows = spark.range(6).selectExpr("id", "id % 3 AS part")
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    adelta.spark.register(spark, sql=True)
+    try:
+        rows.writeTo("whole").using("adelta").partitionedBy(f.col("part")).create()
+        rows.where("part = 1").writeTo("whole").overwrite(f.lit(True))
+        assert spark.table("whole").count() == 2
+        rows.where("part = 2").writeTo("whole").overwritePartitions()
+        assert spark.table("whole").count() == 4
+        rows.where("part = 0").writeTo("whole").using("adelta").createOrReplace()
+        assert spark.table("whole").count() == 2
+        spark.sql("CREATE OR REPLACE TABLE whole USING adelta AS SELECT 7L AS id")
+        assert spark.table("whole").collect() == [(7,)]
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+        spark.sql("DROP TABLE IF EXISTS whole")
+        adelta.spark.register(spark)
+
+
 def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
     spark.conf.set("spark.sql.catalog.spark_catalog", CATALOG)  # of a jar that is not there
     raises(PySparkException, "PLUGIN_CLASS_NOT_FOUND", lambda: spark.sql("SHOW TABLES").collect())

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as f
 
 import adelta.spark
@@ -79,6 +79,10 @@ def test_the_sessions_own_mode_of_overwriting_partitions_counts(spark, path):
     assert [id for id, _ in rows(path)] == [1, 2, 4, 5, 7, 8, 30]
     option = {"partitionOverwriteMode": "static"}
     numbers(spark, 40).write.format("adelta").mode("overwrite").options(**option).save(path)
+    assert rows(path) == [(40, 1)]
+    for wrong in ({"delta.foo": "1"}, {"delta.appendOnly": "maybe"}):  # for new tables, and wrong
+        with pytest.raises(PySparkException, match="delta"):
+            numbers(spark, 1).write.format("adelta").mode("append").options(**wrong).save(path)
     assert rows(path) == [(40, 1)]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from adelta.errors import InvalidExpressionError, InvalidOptionError
+from adelta.errors import InvalidExpressionError, InvalidOptionError, InvalidPropertyError
 from adelta.spark.options import ReadOptions, WriteOptions
 
 if TYPE_CHECKING:
@@ -110,6 +110,12 @@ def test_options_of_delta_spark_say_what_a_write_does_to_the_table():
 def test_a_wrong_value_is_refused_with_the_option_named(key, value):
     with pytest.raises(InvalidOptionError, match=key):
         ReadOptions.parse({"path": "/t", key: value})
+
+
+@pytest.mark.parametrize(("key", "value"), [("delta.foo", "1"), ("delta.appendOnly", "maybe")])
+def test_wrong_properties_are_refused_whether_there_is_a_table_or_not(key, value):
+    with pytest.raises(InvalidPropertyError, match=key):
+        WriteOptions.parse({"path": "/t", key: value})
 
 
 def test_a_version_and_a_time_exclude_each_other():

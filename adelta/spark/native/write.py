@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.kernel.table_features import validate_properties
 from adelta.spark.committing import TXN_SETTINGS, forget_txn
 from adelta.spark.options import absolute_uri, parse_properties, with_session_storage
 from adelta.spark.session_settings import with_default_properties, write_settings
@@ -26,6 +27,7 @@ def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
 
     Raises:
         InvalidOptionError: what was asked for makes no sense for a table, or no table is named.
+        InvalidPropertyError: a property is unknown, or has a value that is not allowed.
     """
     if told.buckets:
         raise InvalidOptionError("a Delta table has no buckets: leave bucketBy and sortBy out")
@@ -38,6 +40,7 @@ def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
             properties = parse_properties(value) | properties
         else:
             options["path" if key.lower() == "path" else key] = value
+    validate_properties(properties)  # a table that is there does not look at them
     if "path" not in options:
         raise InvalidOptionError("no table is named: give its address, as in save(path)")
     options["path"] = absolute_uri(options["path"])
