@@ -169,3 +169,17 @@ def test_conflicts_are_told_as_such(
         assert isinstance(caught.value, ConcurrentAppendError)
         assert isinstance(caught.value, DeltaConcurrentModificationException)
         assert caught.value.getCondition() == "DELTA_CONCURRENT_APPEND"
+
+
+def test_the_history_says_what_the_session_says_of_its_commits(spark, db, tmp_path):
+    spark.sql(f"CREATE TABLE {db}.noted (id BIGINT) USING adelta")
+    path = f"{tmp_path}/db/noted"
+    spark.conf.set("spark.databricks.delta.commitInfo.userMetadata", "ticket 7")
+    try:
+        spark.sql(f"ALTER TABLE {db}.noted ADD COLUMN more STRING")
+        spark.sql(f"ALTER TABLE adelta.`{path}` SET TBLPROPERTIES ('a' = 'b')")
+    finally:
+        spark.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
+    spark.sql(f"ALTER TABLE {db}.noted UNSET TBLPROPERTIES ('a')")
+    said = [entry.user_metadata for entry in adelta.sync.history(path)]
+    assert said == [None, "ticket 7", "ticket 7", None]

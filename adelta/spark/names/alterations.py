@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.catalog import CatalogClient
     from adelta.table import Table
+    from adelta.write.commit_options import CommitOptions
 
 __all__ = ["alter"]
 
@@ -43,16 +44,19 @@ async def alter(
     zone: str,
     storage_options: Mapping[str, str],
     catalog: CatalogClient | None = None,
+    *,
+    commits: CommitOptions,
 ) -> None:
     """Change a table as `Definition.java` says, in order; changes of one kind are one commit.
 
-    Constraints are judged by the clocks of `zone`.
+    Constraints are judged by the clocks of `zone`. Commits are made as `commits` say.
 
     Raises:
         InvalidOptionError: a Delta table cannot be changed so.
         AdeltaError: as the operations do.
     """
-    async with open_table(uri, storage_options, catalog=catalog) as table:
+    async with open_table(uri, storage_options, catalog=catalog) as opened:
+        table = opened.committing(commits)
         for kind, group in groupby(changes, key=_kind):
             operation = _OPERATIONS.get(kind)
             if operation is None:

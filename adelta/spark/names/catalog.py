@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidUseError
 from adelta.operations.create import exists
+from adelta.spark.committing import session_commits
 from adelta.spark.exceptions import known_as_of
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.names.alterations import alter
@@ -98,9 +99,9 @@ class CatalogAnswers(Answers):
 
     def answer_alter(self, session: Any, path: str, changes: str) -> None:
         """Change the table at a path."""
-        zone = session_zone(self._sessions.of(session))
-        uri, storage = self._place(session, path)
-        call(alter, uri, json.loads(changes), zone, storage)
+        spark, (uri, storage) = self._sessions.of(session), self._place(session, path)
+        zone, commits = session_zone(spark), session_commits(spark)
+        call(alter, uri, json.loads(changes), zone, storage, commits=commits)
 
     def answer_move(self, session: Any, path: str, other: str) -> None:
         """Look whether an entry for the table at a path can be one for that at another."""

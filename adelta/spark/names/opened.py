@@ -18,6 +18,7 @@ from adelta.kernel.table_features import (
 from adelta.operations.analyze import analyze
 from adelta.operations.delete import delete
 from adelta.operations.update import update
+from adelta.spark.committing import session_commits
 from adelta.spark.exceptions import known_as_of
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.merge_by_spark import Computed, joined_by_spark
@@ -284,8 +285,9 @@ class OpenedTable(Answers):
         self._altered(session, json.loads(changes))
 
     def _altered(self, session: Any, changes: list[dict[str, Any]]) -> None:
-        zone, to = session_zone(self._sessions.of(session)), self._to_change()
-        call(alter, to.uri, changes, zone, to.storage_options, to.catalog)
+        spark, to = self._sessions.of(session), self._to_change()
+        zone, commits = session_zone(spark), session_commits(spark)
+        call(alter, to.uri, changes, zone, to.storage_options, to.catalog, commits=commits)
 
     def answer_analyze(self, session: Any, columns: str) -> None:
         """Compute statistics for files that lack them: of some columns, or of the table's own."""
