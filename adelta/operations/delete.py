@@ -90,9 +90,8 @@ async def delete(
         await auto_compact(handle, tx)
         if tx.version is None and not dry_run:
             return DeleteMetrics()
-        return DeleteMetrics(
-            **measured(tx.version, done), num_deleted_rows=done.get("numDeletedRows", 0)
-        )
+        rows = done.get("numDeletedRows") if done else 0  # of a delete that is done already
+        return DeleteMetrics(**measured(tx.version, done), num_deleted_rows=rows)
 
 
 async def _stage(
