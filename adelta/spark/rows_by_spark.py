@@ -76,10 +76,9 @@ def change_by_spark(
         raise reason from error
     if any(isinstance(each, str) and asks_others(each) for each in (condition, *values.values())):
         looked_at = None
-    predicate = None if condition is None else text_of(df, where)
     said = {
         "on": keys.matched("target", "source", "k"),
-        "predicate": condition if isinstance(condition, str) else predicate,
+        "predicate": text_of(df, where) if isinstance(condition, Column) else condition,
         "values": [
             [quoted(each), f"source.v{index}" if f"v{index}" in computed else None]
             for index, each in enumerate(values)
