@@ -195,6 +195,7 @@ def hunt(folder: str, seconds: float, said: str) -> None:
         except BaseException as error:
             print(repr(error))
             code = 1
+        print(f"{time.process_time():.1f}")
         sys.stdout.flush()
     os._exit(code)
 
@@ -241,8 +242,8 @@ class Copy:
             raise RuntimeError(f"the tests did not run:\n{said.read_text()[-2000:]}")
         return failed or ["nothing can be loaded"]
 
-    def found_by_simulation(self, mutant: Mutant, seconds: float) -> str | None:
-        """What the simulation finds without the guard in that time; None where it finds nothing."""
+    def found_by_simulation(self, mutant: Mutant, seconds: float) -> tuple[str | None, float]:
+        """What the simulation finds without the guard, None for nothing, and in what CPU time."""
         module = self.folder / mutant.module
         source = module.read_text()
         module.write_text(mutant.apply(source))
@@ -260,9 +261,9 @@ class Copy:
                         f"{mutant}: {had:.0f} of {seconds:.0f} s of processor time were to be had; "
                         "run it again while the machine is less busy"
                     )
-                return "it hangs"
-            lines = said.read_text().strip().splitlines() or ["nothing is said"]
-            return None if process.exitcode == 0 else lines[-1]
+                return "it hangs", had
+            *lines, cpu = said.read_text().strip().splitlines()
+            return None if process.exitcode == 0 else (lines or ["nothing is said"])[-1], float(cpu)
         finally:
             module.write_text(source)
 
@@ -362,13 +363,15 @@ def by_simulation(only: str, seconds: float, jobs: int, *, only_list: bool) -> i
 
     def work(copy: Copy, left: queue.SimpleQueue[Mutant]) -> None:
         while not left.empty():
-            mutant, began = left.get_nowait(), time.monotonic()
+            mutant = left.get_nowait()
             reason = NOT_FOUND.get(nameless(mutant))
-            found = copy.found_by_simulation(mutant, min(seconds, 20.0) if reason else seconds)
+            found, took = copy.found_by_simulation(
+                mutant, min(seconds, 20.0) if reason else seconds
+            )
             if found is None and reason is None:
                 missed.append(mutant)
             end = found or (f"cannot be found: {reason}" if reason else "NOT FOUND")
-            print(f"{time.monotonic() - began:6.1f} s  {mutant}\n          {end}", flush=True)
+            print(f"{took:6.1f} s  {mutant}\n          {end}", flush=True)
 
     with tempfile.TemporaryDirectory() as name:
         left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
