@@ -261,6 +261,11 @@ class TableConfiguration:
         return self.iceberg_compat > 0
 
     @property
+    def counts_new_rows(self) -> bool:
+        """Whether a file that is new to the table has to: `counts_rows`, or its rows get ids."""
+        return self.counts_rows or self.uses(ROW_TRACKING)
+
+    @property
     def iceberg_compat(self) -> int:
         """The version of its compatibility with Iceberg, 0 where it keeps none."""
         return iceberg_compat_version(self.protocol, self.metadata)

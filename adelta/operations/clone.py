@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from dataclasses import replace as other
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from adelta.kernel.deletion_vector.descriptor import vector_path
 from adelta.kernel.file_id import canonical_paths, suspect_paths
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.history import parse_timestamp
+from adelta.kernel.statistics import num_records, with_num_records
 from adelta.kernel.table_features import CLUSTERING_DOMAIN
 from adelta.kernel.transaction.cloning import (
     cloned_definition,
@@ -35,6 +37,7 @@ from adelta.log.time_travel import version_at_timestamp
 from adelta.operations.clone_tasks import plan_copies
 from adelta.operations.create import exists
 from adelta.operations.restore_check import check_no_vacuum
+from adelta.operations.row_counts import counted
 from adelta.operations.stage_content import stage_content
 from adelta.progress import Meter, OnProgress
 from adelta.storage.addresses import Place
@@ -174,6 +177,7 @@ async def clone(
                 plan = await _plan(origin, state, tx.base, properties or {}, shallow=shallow)
             if before is not None:
                 await _check_no_vacuum(tx.base, plan)
+            plan = await _counted(plan)
             comes = await _copy(tx, roots_of(handle), plan, on_progress)
             await _stage(tx, plan, comes, creates=before is None)
     return plan.metrics(tx.version)
@@ -183,8 +187,9 @@ async def clone(
 class _Plan:
     """What is to be copied, and committed to the target.
 
-    `comes` are files by their marks, and `paths` tells where those are that the target has. Those
-    that are `bare` stay, and have no ids for their rows, which they come to need.
+    `comes` are files by their marks, which in the source are `origins`, and `paths` tells where
+    those are that the target has. Those that are `bare` stay, and have no ids for their rows, which
+    they come to need; in the source they are `bare_origins`.
     """
 
     origin: Table
@@ -193,12 +198,14 @@ class _Plan:
     source_files: int
     definition: NewTable
     clustering: str | None
+    origins: tuple[AddFile, ...]
     comes: tuple[AddFile, ...]
     copies: tuple[Copy, ...]
     copied: tuple[AddFile, ...]
     paths: Mapping[str, str]
     goes: FileSet
-    bare: FileSet
+    bare: tuple[AddFile, ...]
+    bare_origins: tuple[AddFile, ...]
     shallow: bool
 
     def metrics(self, version: int | None) -> CloneMetrics:
@@ -268,7 +275,7 @@ async def _plan(
         name = shallow_file if shallow else copied_file
         named = [name(file, source.root) for file in files]
         root = source.root if target is None else target.root
-        wanted = {copy_key(file, root) for file in named}
+        wanted = {copy_key(copy, root): file for file, copy in zip(files, named, strict=True)}
         mine: dict[tuple[str, str | None], AddFile] = {}
         goes = []
         for file in live.rows():
@@ -288,6 +295,7 @@ async def _plan(
             all_copies = (each for file, copy in pairs for each in copies_of(file, copy))
             copies = {each.mark: each for each in all_copies if each.mark not in paths}
         data = {copy.source for copy in copies.values() if copy.size is not None}
+        bare = _bare((mine[key] for key in wanted if key in mine), definition)
         return _Plan(
             origin=origin,
             source_version=source.version,
@@ -295,6 +303,7 @@ async def _plan(
             source_files=found.num_files,
             definition=definition,
             clustering=None if domain is None else domain.configuration,
+            origins=tuple(file for file, _ in pairs),
             comes=tuple(
                 _with_row_ids(copy, there.get(copy_key(copy, root)[0])) for _, copy in pairs
             ),
@@ -302,7 +311,8 @@ async def _plan(
             copied=tuple(file for file, _ in pairs if file.path in data),
             paths=paths,
             goes=live.filter(array_of(goes, pa.bool_())),
-            bare=_bare(live.filter(array_of([not each for each in goes], pa.bool_())), definition),
+            bare=tuple(bare),
+            bare_origins=tuple(wanted[copy_key(file, root)] for file in bare),
             shallow=shallow,
         )
 
@@ -312,11 +322,11 @@ async def _plan(
     return plan
 
 
-def _bare(stays: FileSet, definition: NewTable) -> FileSet:
+def _bare(stays: Iterable[AddFile], definition: NewTable) -> list[AddFile]:
     """The files that have no ids for their rows, though the definition asks for some."""
     if definition.configuration.row_id_columns is None:
-        return FileSet.empty()
-    return FileSet(stays.table.filter(stays.table.column("base_row_id").is_null()))
+        return []
+    return [file for file in stays if file.base_row_id is None]
 
 
 def _with_row_ids(file: AddFile, live: AddFile | None) -> AddFile:
@@ -347,6 +357,18 @@ async def _check_no_vacuum(target: LogState, plan: _Plan) -> None:
         await check_no_vacuum(target, files.filter(pc.invert(elsewhere)))
 
 
+async def _counted(plan: _Plan) -> _Plan:
+    """The plan with files that say how many rows they hold, where the clone demands that."""
+    if not plan.definition.configuration.counts_new_rows:
+        return plan
+    origins = await counted(roots_of(plan.origin), (*plan.origins, *plan.bare_origins))
+    files = (
+        other(file, stats=with_num_records(file.stats, num_records(origin.stats) or 0))
+        for file, origin in zip((*plan.comes, *plan.bare), origins, strict=True)
+    )
+    return other(plan, comes=tuple(islice(files, len(plan.comes))), bare=tuple(files))
+
+
 async def _copy(
     tx: TransactionCore, roots: StoreRoots, plan: _Plan, on_progress: OnProgress | None
 ) -> tuple[AddFile, ...]:
@@ -372,7 +394,7 @@ async def _stage(
     if not creates:
         await stage_content(tx, plan.definition, plan.clustering, plan.goes)
     tx.staging.bring_back(comes)
-    await in_thread(lambda: tx.staging.add_again(plan.bare.rows()))
+    tx.staging.add_again(plan.bare)
     tx.metrics.clear()
     told = asdict(plan.metrics(None))
     tx.metrics.update({_METRICS[name]: told[name] for name in _METRICS})

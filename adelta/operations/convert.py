@@ -23,14 +23,18 @@ from adelta.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.log_path import LOG_DIR
 from adelta.kernel.partition import HIVE_DEFAULT_PARTITION
 from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.json import schema_to_string
+from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     COLUMN_MAPPING_MODE,
     check_change,
     completed_metadata,
+    protocol_for_new_table,
     stored_properties,
     upgraded_protocol,
     validate_properties,
@@ -58,7 +62,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.kernel.actions.file_actions import AddFile
-    from adelta.kernel.schema.types import StructField, StructType
+    from adelta.kernel.schema.types import StructField
     from adelta.operations.convert_files import ConvertResult
     from adelta.operations.create import ArrowSchema
     from adelta.progress import OnProgress
@@ -74,6 +78,7 @@ __all__ = [
     "convert",
     "convert_folder",
     "refuse_constraints",
+    "refuse_uncounted",
 ]
 
 _FILES_A_TASK = 256
@@ -141,8 +146,8 @@ async def convert(
             is kept by another table format, or holds a Delta table; or an option is not allowed.
         SchemaMismatchError: a column has different types in two files, or one that Delta does not
             have, or a folder's name is no value of its column.
-        InvalidPropertyError: a property is unknown, has a value that is not allowed, or is not for
-            files that others have written.
+        InvalidPropertyError: a property is unknown, has a value that is not allowed, is not for
+            files that others have written, or asks for statistics that are not to be collected.
         StorageError: the store refused or failed.
     """
     opened = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
@@ -177,6 +182,7 @@ async def convert_folder(
     partitions = partition_fields(partition_schema)
     asked = validate_properties(properties or {})
     refuse_constraints(asked)
+    refuse_uncounted(asked, collect_statistics)
     if await exists(table):
         return ConvertMetrics()
     wanted = StatisticsWanted(asked) if collect_statistics else None
@@ -389,6 +395,23 @@ def refuse_constraints(asked: Mapping[str, str]) -> None:
                 f"{key} is a constraint, to which nobody has held the files; convert them, and add "
                 "it by add_constraint"
             )
+
+
+def refuse_uncounted(asked: Mapping[str, str], collect_statistics: bool) -> None:
+    """Refuse files without statistics for a table that counts rows. Raises: InvalidPropertyError.
+
+    So does Delta Spark.
+    """
+    if collect_statistics:
+        return
+    nothing = StructType(())
+    metadata = Metadata("", schema_to_string(nothing), configuration=stored_properties(asked))
+    if TableConfiguration(protocol_for_new_table(nothing, asked), metadata).counts_new_rows:
+        raise InvalidPropertyError(
+            "the properties ask for ids of rows, or for what Iceberg's clients need, for which the "
+            "log has to say how many rows each file holds; convert with collect_statistics=True, "
+            "or without these properties"
+        )
 
 
 def _new_table(

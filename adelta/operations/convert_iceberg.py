@@ -19,7 +19,12 @@ from adelta.kernel.table_features import (
     TYPE_WIDENING_ENABLED,
     validate_properties,
 )
-from adelta.operations.convert import ConvertMetrics, commit_converted, refuse_constraints
+from adelta.operations.convert import (
+    ConvertMetrics,
+    commit_converted,
+    refuse_constraints,
+    refuse_uncounted,
+)
 from adelta.operations.create import exists, new_table
 from adelta.progress import Meter
 from adelta.storage.parallel_list import list_in_parallel
@@ -76,8 +81,8 @@ async def convert_iceberg(
         UnsupportedFeatureError: rows are deleted by files of their own, a file is no Parquet or has
             no field ids, or a column has a default for files without it.
         SchemaMismatchError: a column is of a type that Delta does not have.
-        InvalidPropertyError: a property is unknown, has a value that is not allowed, or is not for
-            files that others have written.
+        InvalidPropertyError: a property is unknown, has a value that is not allowed, is not for
+            files that others have written, or asks for statistics that are not to be collected.
         InvalidUseError: pyiceberg is not installed.
         StorageError: the store refused or failed.
     """
@@ -86,6 +91,7 @@ async def convert_iceberg(
 
     asked = validate_properties(properties or {})
     refuse_constraints(asked)
+    refuse_uncounted(asked, collect_statistics)
     table = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
     async with table:
         if await exists(table):

@@ -175,7 +175,7 @@ class _Dropping:
         async with altering(
             self.table,
             removal.operation,
-            {"feature": self.feature.name},
+            {"feature": self.feature.name, **removal.parameters},
             user_metadata=self.user_metadata,
             storage_options=None,
         ) as (tx, _):

@@ -16,6 +16,7 @@ from adelta.kernel.timestamps import from_ms
 from adelta.kernel.transaction.restoring import difference, restored_definition
 from adelta.log.time_travel import version_at_timestamp
 from adelta.operations.restore_check import check_no_vacuum, missing_files, refuse_missing
+from adelta.operations.row_counts import counted
 from adelta.operations.stage_content import stage_content
 from adelta.progress import Meter, OnProgress
 from adelta.table import begin, latest_state, opened, roots_of, state_at
@@ -201,12 +202,15 @@ async def _plan(
     if not ways.ignore_missing:
         refuse_missing(table.uri, version, missing)
     gone = set(map(id, missing))
+    comes = [replace(file, data_change=True) for file in comes if id(file) not in gone]
+    if definition.configuration.counts_new_rows:
+        comes = await counted(roots_of(table), comes)
     domain = (await wanted.domain_metadata()).get(CLUSTERING_DOMAIN)
     return _Plan(
         restored_version=version,
         definition=definition,
         clustering=None if domain is None else domain.configuration,
-        comes=tuple(replace(file, data_change=True) for file in comes if id(file) not in gone),
+        comes=tuple(comes),
         goes=FileSet(both.removed),
         numbered=FileSet(both.numbered),
         missing=tuple(missing),

@@ -8,19 +8,16 @@ the transaction that does so finds them. Only a table all of whose files have id
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta import _compute as pc
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread
 from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError, InvalidPropertyError
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.statistics import num_records, with_num_records
 from adelta.kernel.table_features import ROW_TRACKING, ROW_TRACKING_BACKFILL
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.evolve import stage_metadata
-from adelta.read.opener import open_data_file
+from adelta.operations.row_counts import counted
 from adelta.table import begin, latest_state, opened, roots_of
 from adelta.write.transaction_request import TransactionRequest
 
@@ -29,13 +26,11 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.table_configuration import TableConfiguration
-    from adelta.storage.roots import StoreRoots
     from adelta.table import Table, TableOrAddress
 
 __all__ = ["backfill_row_ids"]
 
 _FILES_A_COMMIT = 100_000
-_FOOTERS_AT_ONCE = 32
 
 
 async def backfill_row_ids(
@@ -63,9 +58,12 @@ async def backfill_row_ids(
             async with begin(handle, TransactionRequest(operation="UPGRADE PROTOCOL")) as tx:
                 asked = {FEATURE_PREFIX + ROW_TRACKING.name: "supported"}
                 await in_thread(stage_metadata, tx, tx.metadata, asked)
-        most = files_a_commit
-        while most:
-            most = await _backfill_some(handle, most)
+        most, batch = files_a_commit, 0
+        while (found := await _backfill_some(handle, most, batch)) != 0:
+            if found is None:  # others have come first: fewer files take less time
+                most = max(1, most // 2)
+            else:
+                batch += 1
 
 
 def _check_not_suspended(configuration: TableConfiguration, uri: str) -> None:
@@ -76,30 +74,23 @@ def _check_not_suspended(configuration: TableConfiguration, uri: str) -> None:
         )
 
 
-async def _backfill_some(table: Table, most: int) -> int:
-    """Give ids to the rows of so many files at the most; how many to try next, 0 for none.
+async def _backfill_some(table: Table, most: int, batch: int) -> int | None:
+    """Give ids to the rows of so many files at the most; of how many, None where others were first.
 
-    Where others have come first, fewer files are tried, which takes less time.
+    `batch` counts the commits of a backfill, as Delta Spark does in the history.
     """
-    request = TransactionRequest(operation=ROW_TRACKING_BACKFILL, from_latest=True)
+    request = TransactionRequest(
+        operation=ROW_TRACKING_BACKFILL, parameters={"batchId": str(batch)}, from_latest=True
+    )
     try:
         async with begin(table, request) as tx:
             _check_not_suspended(tx.configuration, table.uri)
             live = await tx.live_files()
             bare = await in_thread(_without_ids, live, most)
-            count = partial(_counted, roots_of(table))
-            tx.staging.add_again(await map_concurrent(count, bare, limit=_FOOTERS_AT_ONCE))
+            tx.staging.add_again(await counted(roots_of(table), bare))
     except (ConcurrentAppendError, ConcurrentDeleteReadError):
-        return max(1, most // 2)  # a file of the batch is gone, or has its ids: see what is left
-    return most if bare else 0
-
-
-async def _counted(roots: StoreRoots, file: AddFile) -> AddFile:
-    """The file with the number of its rows in its statistics, from its footer where need be."""
-    if num_records(file.stats) is not None:
-        return file
-    rows = (await open_data_file(roots, file)).layout.num_rows
-    return replace(file, stats=with_num_records(file.stats, rows))
+        return None  # a file of the batch is gone, or has its ids: see what is left
+    return len(bare)
 
 
 def _without_ids(live: FileSet, most: int) -> list[AddFile]:

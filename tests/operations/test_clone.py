@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import adelta
@@ -159,6 +160,22 @@ async def test_files_that_stay_get_row_ids_where_the_source_has_begun_to_track_r
         found = (await scan.to_arrow()).to_pylist()
     assert sorted(row["n"] for row in found) == [2, 3, 11]
     assert {row["_row_id"] for row in found} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("shallow", [False, True])
+async def test_rows_of_files_without_statistics_get_ids(tmp_path: Path, shallow: bool) -> None:
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "a.parquet")
+    await adelta.convert(tmp_path, collect_statistics=False)
+    tracked = {"delta.enableRowTracking": "true"}
+    allowed = {"allowed_roots": str(tmp_path)}
+    for name, properties in (("new", [tracked]), ("old", [{}, tracked])):
+        target = tmp_path.with_name(f"{tmp_path.name}-{name}")
+        for each in properties:
+            await adelta.clone(tmp_path, target, shallow=shallow, replace=True, properties=each)
+        async with adelta.open_table(target, allowed) as table:
+            scan = (await table.snapshot()).scan(with_row_ids=True)
+            found = (await scan.to_arrow()).to_pylist()
+        assert {row["n"]: row["_row_id"] for row in found} == {1: 0, 2: 1}
 
 
 async def test_row_ids_are_the_clones_own(tmp_path: Path) -> None:

@@ -391,6 +391,19 @@ async def test_what_is_no_folder_of_whole_parquet_files_is_refused(tmp_path: Pat
     assert not (tmp_path / "three/_delta_log").exists()
 
 
+@pytest.mark.parametrize(
+    "properties", [{"delta.enableRowTracking": "true"}, {"delta.feature.rowTracking": "supported"}]
+)
+async def test_a_table_that_counts_rows_is_not_made_without_statistics(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"is not looked at")
+    with pytest.raises(InvalidPropertyError, match="collect_statistics=True"):
+        await adelta.convert(tmp_path, properties=properties, collect_statistics=False)
+    with pytest.raises(InvalidPropertyError, match="collect_statistics=True"):
+        await adelta.convert_iceberg(tmp_path, properties=properties, collect_statistics=False)
+
+
 async def test_of_a_local_file_with_a_long_footer_no_more_than_that_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

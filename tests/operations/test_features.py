@@ -217,6 +217,8 @@ async def test_row_ids_are_taken_back_before_row_tracking_is_dropped() -> None:
     assert files.column("base_row_id").null_count == 2
     assert files.column("default_row_commit_version").null_count == 2
     assert await operations(table) == ["WRITE", "WRITE", "ROW TRACKING UNBACKFILL", "DROP FEATURE"]
+    told = (await history(table))[1].operation_parameters
+    assert told == {"feature": "rowTracking", "batchId": "0"}
     assert (await (await table.snapshot()).scan().to_arrow()).num_rows == 6
 
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import adelta
@@ -139,6 +140,21 @@ async def test_row_ids_come_back_though_the_table_had_stopped_to_track_rows(tmp_
         await adelta.write_table(table, rows(9))
         await adelta.update(table, {"p": "'y'"}, "id = 3")
         assert [row["_row_id"] for row in await tracked()] == [0, 1, 2, 3]
+
+
+async def test_files_without_statistics_come_back_to_a_table_that_tracks_rows(
+    tmp_path: Path,
+) -> None:
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "a.parquet")
+    await adelta.convert(tmp_path, collect_statistics=False)
+    await adelta.delete(tmp_path)
+    await adelta.set_properties(tmp_path, {"delta.feature.rowTracking": "supported"})
+    await adelta.restore(tmp_path, version=0)
+    await adelta.set_properties(tmp_path, {"delta.enableRowTracking": "true"})
+    async with adelta.open_table(tmp_path) as table:
+        scan = (await table.snapshot()).scan(with_row_ids=True)
+        found = (await scan.to_arrow()).to_pylist()
+    assert {row["n"]: row["_row_id"] for row in found} == {1: 0, 2: 1}
 
 
 async def test_identity_values_and_column_ids_are_not_given_again(tmp_path: Path) -> None:

@@ -218,6 +218,8 @@ async def test_a_backfill_is_done_in_several_commits() -> None:
     table = await old_table()
     await backfill_row_ids(table, files_a_commit=2)
     assert (await operations(table))[4:] == ["UPGRADE PROTOCOL", *["ROW TRACKING BACKFILL"] * 2]
+    told = [entry.operation_parameters for entry in (await history(table))[:2]]
+    assert told == [{"batchId": "1"}, {"batchId": "0"}]
     assert await mark(table) == 5
     before = (await table.snapshot()).version
     await backfill_row_ids(table)

@@ -40,6 +40,7 @@ class Removal:
 
     Attributes:
         operation: what the history calls the commit that removes what uses the feature.
+        parameters: what the history says of that commit, besides which feature it is.
         obstacle: what users have to undo themselves first, as the end of a sentence; None if there
             is nothing.
         cleaned: the metadata without what uses the feature.
@@ -58,6 +59,7 @@ class Removal:
     """
 
     operation: str = "UNSET TBLPROPERTIES"
+    parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
     obstacle: Callable[[Metadata], str | None] = field(default=_nothing, hash=False)
     cleaned: Callable[[Metadata], Metadata] = field(default=_unchanged, hash=False)
     column: str | None = None

@@ -235,6 +235,7 @@ ROW_TRACKING = TableFeature(
     active=_active,
     removal=Removal(
         "ROW TRACKING UNBACKFILL",
+        parameters={"batchId": "0"},  # Delta Spark counts its batches; this is one
         cleaned=_cleaned,
         cleared=("base_row_id", "default_row_commit_version"),
         forgotten=tuple(p.key for p in _PROPERTIES),
