@@ -57,8 +57,8 @@ def convert(
             is kept by another table format, or holds a Delta table; or an option is not allowed.
         SchemaMismatchError: a column has different types in two files, or one that Delta does not
             have, or a folder's name is no value of its column.
-        InvalidPropertyError: a property is unknown, has a value that is not allowed, or is not for
-            files that others have written.
+        InvalidPropertyError: a property is unknown, has a value that is not allowed, is not for
+            files that others have written, or asks for statistics that are not to be collected.
         StorageError: the store refused or failed.
     """
     return _portal.call(

@@ -55,8 +55,8 @@ def convert_iceberg(
         UnsupportedFeatureError: rows are deleted by files of their own, a file is no Parquet or has
             no field ids, or a column has a default for files without it.
         SchemaMismatchError: a column is of a type that Delta does not have.
-        InvalidPropertyError: a property is unknown, has a value that is not allowed, or is not for
-            files that others have written.
+        InvalidPropertyError: a property is unknown, has a value that is not allowed, is not for
+            files that others have written, or asks for statistics that are not to be collected.
         InvalidUseError: pyiceberg is not installed.
         StorageError: the store refused or failed.
     """
