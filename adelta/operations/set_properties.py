@@ -9,11 +9,13 @@ from adelta._arguments import checked
 from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidPropertyError
+from adelta.kernel.actions.protocol import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     check_change,
     completed_metadata,
+    raised_protocol,
     stored_properties,
     switches_row_tracking_on,
     upgraded_protocol,
@@ -54,8 +56,9 @@ async def set_properties(
     """Set properties of a table; the others stay as they are.
 
     Where a property needs a table feature, the protocol comes to support it. A feature alone is
-    asked for by ``{"delta.feature.<name>": "supported"}``. The property ``comment`` is the table's
-    description. Before `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which
+    asked for by ``{"delta.feature.<name>": "supported"}``, and all that protocol versions stand for
+    by ``delta.minReaderVersion`` and ``delta.minWriterVersion``, as by `upgrade_protocol`: none of
+    them is kept as a property. The property ``comment`` is the table's description. Before `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which
     takes it along, rows that are there are given ids, in commits of their own.
 
     Raises:
@@ -67,7 +70,8 @@ async def set_properties(
         StorageError: the store refused or failed.
     """
     asked = validate_properties(properties)
-    _refuse_others(asked)
+    _refuse_constraints(asked)
+    versions = _versions(asked)
     if switches_row_tracking_on(asked):
         await _check_beforehand(table, asked, storage_options)
         await backfill_row_ids(table, storage_options=storage_options)
@@ -80,6 +84,7 @@ async def set_properties(
     ) as (tx, _):
         before = tx.metadata.configuration
         _check_together(before, asked)
+        await in_thread(_raise_protocol, tx, *versions)
         stored = {key: value for key, value in asked.items() if key.lower() != _COMMENT}
         said = [value for key, value in asked.items() if key.lower() == _COMMENT]
         description = said[-1] if said else tx.metadata.description
@@ -129,14 +134,14 @@ async def unset_properties(
             )
         gone = {present[name.lower()] for name in wanted if name.lower() in present}
         removed = {key: before[key] for key in gone}
-        _refuse_others(removed)
+        _refuse_constraints(removed)
         validate_properties(removed)  # what users may not set they may not unset
         kept = {key: value for key, value in before.items() if key not in gone}
         await _stage(tx, kept, {}, description)
     return AlterMetrics(tx.version)
 
 
-def _refuse_others(properties: Mapping[str, str]) -> None:
+def _refuse_constraints(properties: Mapping[str, str]) -> None:
     """Refuse what is changed in another way than as a property."""
     for key in properties:
         if key.lower().startswith(CONSTRAINT_PREFIX):
@@ -144,11 +149,38 @@ def _refuse_others(properties: Mapping[str, str]) -> None:
                 f"{key} is a constraint, which rows have to be held to; use add_constraint or "
                 "drop_constraint"
             )
-        if key in PROTOCOL_KEYS:
-            raise InvalidPropertyError(
-                f"{key} of a table that exists follows from its features; ask for a feature by "
-                "'delta.feature.<name>': 'supported'"
-            )
+
+
+def _versions(asked: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """The protocol versions that properties ask for, for readers and for writers.
+
+    Raises:
+        InvalidPropertyError: one of them is no version.
+    """
+    found = []
+    for key, highest in zip(
+        PROTOCOL_KEYS, (TABLE_FEATURES_READER, TABLE_FEATURES_WRITER), strict=True
+    ):
+        said = asked.get(key)
+        if said is not None and not (said.isascii() and said.isdigit() and 0 < int(said) <= highest):
+            raise InvalidPropertyError(f"{key} is {said!r}: pass a version from 1 to {highest}")
+        found.append(None if said is None else int(said))
+    return found[0], found[1]
+
+
+def _raise_protocol(tx: TransactionCore, reader: int | None, writer: int | None) -> None:
+    """Have the table support what versions stand for; one that is not said is the table's own."""
+    if reader is None and writer is None:
+        return
+    has = tx.protocol
+    writer = has.min_writer_version if writer is None else writer
+    if reader is None:
+        reader = has.min_reader_version
+        if writer < TABLE_FEATURES_WRITER:  # the highest of readers goes with that one only
+            reader = min(reader, TABLE_FEATURES_READER - 1)
+    raised = raised_protocol(has, reader, writer)
+    if raised != has:
+        tx.update_metadata(tx.metadata, raised)
 
 
 def _check_together(before: Mapping[str, str], asked: Mapping[str, str]) -> None:

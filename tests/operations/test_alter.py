@@ -107,7 +107,8 @@ async def test_append_only_is_enforced_from_the_moment_it_is_set() -> None:
         ({"delta.nonsense": "1"}, InvalidPropertyError, "nonsense"),
         ({"delta.appendOnly": "perhaps"}, InvalidPropertyError, "appendOnly"),
         ({"delta.constraints.c": "id > 0"}, InvalidPropertyError, "add_constraint"),
-        ({"delta.minWriterVersion": "7"}, InvalidPropertyError, "delta.feature"),
+        ({"delta.minWriterVersion": "8"}, InvalidPropertyError, "from 1 to 7"),
+        ({"delta.minReaderVersion": "3"}, InvalidOptionError, "highest of writers"),
         ({"delta.dataSkippingStatsColumns": "gone"}, InvalidPropertyError, "gone"),
         ({"delta.logRetentionDuration": "interval 1 day"}, InvalidPropertyError, "shorter"),
     ],
@@ -119,6 +120,43 @@ async def test_properties_that_a_table_cannot_have_are_refused(
     with pytest.raises(error, match=message):
         await set_properties(table, properties)
     assert (await table.snapshot()).version == 0
+
+
+@pytest.mark.parametrize(
+    ("properties", "versions"),
+    [
+        ({"delta.minReaderVersion": "1", "delta.minWriterVersion": "3"}, (1, 3)),
+        ({"delta.minWriterVersion": "4"}, (1, 4)),
+        ({"delta.minReaderVersion": "1", "delta.minWriterVersion": "1"}, (1, 2)),
+        ({"delta.minReaderVersion": "3", "delta.minWriterVersion": "7"}, (1, 2)),
+        (
+            {
+                "delta.minReaderVersion": "2",
+                "delta.minWriterVersion": "5",
+                "delta.columnMapping.mode": "name",
+            },
+            (2, 5),
+        ),
+    ],
+)
+async def test_properties_ask_for_what_protocol_versions_stand_for(
+    properties: dict[str, str], versions: tuple[int, int]
+) -> None:
+    table = await new_table()
+    await set_properties(table, properties)
+    snapshot = await table.snapshot()
+    has = snapshot.protocol
+    assert (has.min_reader_version, has.min_writer_version) == versions
+    assert not [key for key in snapshot.properties if "Version" in key]
+
+
+async def test_versions_that_properties_ask_for_add_to_lists_of_features() -> None:
+    table = await new_table()
+    await set_properties(table, {"delta.enableDeletionVectors": "true"})
+    await set_properties(table, {"delta.minWriterVersion": "3"})
+    found = (await table.snapshot()).protocol
+    assert found.writer_features is not None
+    assert {"checkConstraints", "deletionVectors"} <= set(found.writer_features)
 
 
 async def test_a_property_is_held_against_those_that_the_table_has() -> None:
