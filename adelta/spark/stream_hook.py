@@ -193,6 +193,18 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         self._adelta_mode = outputMode
         return found
 
+    def going_elsewhere(name: str) -> Callable[..., Any]:
+        """One's own function takes the rows: Spark then forgets the format that was said before."""
+        plain = getattr(writer, name)
+
+        @wraps(plain)
+        def to_function(self: Any, func: Any) -> Any:
+            found = plain(self, func)
+            self._adelta_format, self._adelta_writes = name.lower(), False
+            return found
+
+        return to_function
+
     def remembering(name: str) -> Callable[..., Any]:
         plain = getattr(writer, name)
 
@@ -262,6 +274,7 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
 
     writer.format, writer.start, writer.toTable = format, start, to_table
     writer.outputMode = output_mode
+    writer.foreach, writer.foreachBatch = going_elsewhere("foreach"), going_elsewhere("foreachBatch")
     writer.partitionBy, writer.clusterBy = remembering("partitionBy"), remembering("clusterBy")
 
 

@@ -253,6 +253,23 @@ def test_micro_batches_of_foreach_batch_are_done_once(spark, path, to):
     assert rows(to) == rows(f"{to}2") == [(1,), (2,)]
 
 
+def test_rows_of_changing_aggregates_are_merged_in_foreach_batch(spark, path, to):
+    append(path, 1, 2, 1)
+    spark.sql("SELECT 1L AS id, 0L AS count").write.format("adelta").save(to)
+
+    def upsert(df, _):
+        merge = DeltaTable.forPath(df.sparkSession, to).alias("t").merge(df.alias("s"), "t.id = s.id")
+        merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+    counts = stream(spark, path).groupBy("id").count().writeStream
+    writer = counts.format("adelta").foreachBatch(upsert).outputMode("update")
+    writer = writer.option("checkpointLocation", f"{to}-checkpoint").trigger(availableNow=True)
+    writer.start().awaitTermination(500)
+    assert rows(to) == [(1, 2), (2, 1)]
+    with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_OUTPUT_MODE"):
+        writer.start(to, format="adelta")  # which takes the rows from the function again
+
+
 def test_an_upsert_of_a_micro_batch_is_done_once(spark, path, to):
     append(path, 1, 2)
     spark.sql("SELECT 1 AS n, 10 AS v").write.format("adelta").save(to)
