@@ -63,8 +63,14 @@ def register(spark: SparkSession, *, as_delta: bool = False, sql: bool = False) 
     Writers then have all modes, and heed the session's settings. In a classic session, Spark's own
     scan of Parquet reads tables where it can; so it does in the sessions that `spark.newSession()`
     makes. With `as_delta` they answer to ``format("delta")``, too, and with `sql` what
-    `adelta.spark.sql` does is what `spark.sql` does in this session.
+    `adelta.spark.sql` does is what `spark.sql` does in this session, and in classic ones of the
+    same application that were not registered without it.
     """
+    _register(spark, as_delta=as_delta, sql=sql)
+
+
+def _register(spark: SparkSession, *, as_delta: bool, sql: bool | None) -> None:
+    """Do so; where `sql` is None, statements go where they went before."""
     if as_delta:
         forget_catalog_of_jar(spark)
     classic = jvm.unusable(spark) is None
@@ -84,7 +90,7 @@ def register(spark: SparkSession, *, as_delta: bool = False, sql: bool = False) 
     hook_streams(_stream_formats, _prepare_stream)
     if sql:
         _take_sql(spark)
-    else:
+    elif sql is not None:
         unhook_sql(spark)
     _registered.add(spark)
 
@@ -227,7 +233,7 @@ def _as_spark_says(error: AdeltaError) -> Exception:
 def ensure_registered(spark: SparkSession) -> None:
     """Register where `register` has not: Spark warns of a source that replaces another one."""
     if spark not in _registered:
-        register(spark, as_delta="delta" in hooked_formats(spark), sql=has_sql_hook(spark))
+        _register(spark, as_delta="delta" in hooked_formats(spark), sql=None)
 
 
 def get_session(

@@ -117,6 +117,30 @@ def test_tables_are_cloned_under_names_and_elsewhere(spark, table, tmp_path):
     assert not spark.catalog.tableExists("statements.none")
 
 
+def test_sessions_of_the_same_application_hand_over_their_statements_too(spark, tmp_path):
+    path, seen = f"{tmp_path}/t", []
+    spark.range(2).write.format("adelta").save(path)
+
+    def look(df, _):
+        seen.append(df.sparkSession.sql(f"DESCRIBE HISTORY adelta.`{path}`").count())
+
+    adelta.spark.register(spark, sql=True)
+    try:
+        assert spark.newSession().sql(f"DESCRIBE HISTORY adelta.`{path}`").count() == 1
+        writer = spark.readStream.format("adelta").load(path).writeStream.foreachBatch(look)
+        writer = writer.option("checkpointLocation", f"{tmp_path}/c").trigger(availableNow=True)
+        writer.start().awaitTermination(300)
+        other = spark.newSession()
+        adelta.spark.register(other)
+        with pytest.raises(ParseException):
+            other.sql(f"VACUUM adelta.`{path}`")
+    finally:
+        adelta.spark.register(spark)
+    assert seen == [1]
+    with pytest.raises(ParseException):
+        spark.newSession().sql(f"VACUUM adelta.`{path}`")
+
+
 def test_statements_of_deltas_own_are_carried_out_by_tasks(spark, tmp_path):
     for _ in range(2):
         rows = spark.range(4, numPartitions=1).selectExpr("id", "id % 2 AS p")
