@@ -18,6 +18,7 @@ from adelta.errors import (
 from adelta.kernel.schema.names import without_field_metadata
 from adelta.operations.create import create_table, exists, new_table
 from adelta.operations.replace import replace_table
+from adelta.spark.committing import session_commits
 from adelta.spark.exceptions import name_taken, no_columns, with_condition
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import path_named
@@ -186,7 +187,7 @@ def _kept(spark: SparkSession, wish: TableWish, place: ManagedPlace) -> NamedTab
 def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationMode) -> None:
     """Create or replace the table at a location, with the session's properties for new tables."""
     wish = replace(wish, properties=with_default_properties(wish.properties, spark))
-    storage = storage_of_session(spark, location)
+    storage, commits = storage_of_session(spark, location), session_commits(spark)
 
     async def do() -> None:
         if mode != "replace":
@@ -201,6 +202,7 @@ def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationM
                 description=wish.comment,
                 mode="error" if mode == "create" else "ignore",
                 storage_options=storage,
+                commits=commits,
             )
             await table.aclose()
             return
@@ -210,6 +212,7 @@ def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationM
             **wish.layout,
             description=wish.comment,
             or_create=mode == "create or replace",
+            user_metadata=commits.user_metadata,
             storage_options=storage,
         )
 

@@ -11,6 +11,7 @@ from adelta.spark import DeltaTable
 from tests.spark.delta_forms import (
     check_changes_done_once,
     check_empty_sets,
+    check_metadata_of_new_tables,
     check_optimize,
     check_tables_to_build,
 )
@@ -27,6 +28,7 @@ def step_forms_that_delta_spark_takes_are_taken(spark, path):
     check_empty_sets(spark, f"{path}-a")
     check_optimize(spark, f"{path}-b")
     check_tables_to_build(spark, f"{path}-c")
+    check_metadata_of_new_tables(spark, f"{path}-d")
 
 
 def step_changes_are_done_once_for_an_application_that_the_session_names(spark, path):

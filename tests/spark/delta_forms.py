@@ -15,7 +15,13 @@ from adelta.spark import DeltaTable, IdentityGenerator
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_changes_done_once", "check_empty_sets", "check_optimize", "check_tables_to_build"]
+__all__ = [
+    "check_changes_done_once",
+    "check_empty_sets",
+    "check_metadata_of_new_tables",
+    "check_optimize",
+    "check_tables_to_build",
+]
 
 _DELTA = "spark.databricks.delta."
 
@@ -98,6 +104,31 @@ def check_optimize(spark: SparkSession, path: str) -> None:
     assert (metrics.numFilesAdded, metrics.partitionsOptimized) == (1, 1)
     said = table.history(1).first().operationParameters["predicate"]
     assert said == '["(\'part > 0)","(\'part < 2)"]'
+
+
+def check_metadata_of_new_tables(spark: SparkSession, path: str) -> None:
+    """See that commits that create and replace tables say what the session says of them."""
+    spark.range(2).write.format("adelta").save(path)
+    statements = (
+        "CREATE TABLE adelta.`{}` (id BIGINT) USING adelta",
+        "CREATE OR REPLACE TABLE adelta.`{}` (id BIGINT) USING adelta",
+        "CREATE TABLE adelta.`{}` USING adelta AS SELECT 1 AS id",
+        f"CREATE TABLE adelta.`{{}}` SHALLOW CLONE adelta.`{path}`",
+    )
+    builder = DeltaTable.createOrReplace(spark).addColumn("id", "BIGINT")
+    spark.conf.set(f"{_DELTA}commitInfo.userMetadata", "ticket 7")
+    try:
+        for number, text in enumerate(statements):
+            adelta.spark.sql(spark, text.format(f"{path}-{number}"))
+        adelta.spark.sql(spark, statements[1].format(f"{path}-0"))
+        DeltaTable.create(spark).addColumn("id", "BIGINT").location(f"{path}-4").execute()
+        builder.location(f"{path}-4").execute()
+        adelta.spark.sql(spark, f"RESTORE adelta.`{path}-0` TO VERSION AS OF 0")
+    finally:
+        spark.conf.unset(f"{_DELTA}commitInfo.userMetadata")
+    for number, commits in enumerate((3, 1, 1, 1, 2)):
+        said = DeltaTable.forPath(spark, f"{path}-{number}").history().select("userMetadata")
+        assert [row[0] for row in said.collect()] == ["ticket 7"] * commits, number
 
 
 def check_tables_to_build(spark: SparkSession, path: str) -> None:

@@ -13,6 +13,7 @@ from adelta.errors import InvalidOptionError, SchemaMismatchError, TableNotFound
 from adelta.kernel.schema.json import type_to_json
 from adelta.operations.create import create_table
 from adelta.operations.replace import replace_table
+from adelta.spark.committing import session_commits
 from adelta.spark.exceptions import known_as_of, no_columns
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import quoted
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from adelta.operations.write_transactions import Replacing
     from adelta.spark.names.opened import Sessions
     from adelta.table import Table
+    from adelta.write.commit_options import CommitOptions
 
 __all__ = ["Definition", "StagedTable", "check_alike", "completed", "create", "created"]
 
@@ -146,7 +148,7 @@ def create(definition: Definition, spark: SparkSession) -> None:
         return
     if not definition.schema:
         raise no_columns(definition.uri)
-    call(_create, completed(definition, spark), storage)
+    call(_create, completed(definition, spark), storage, session_commits(spark))
 
 
 def completed(definition: Definition, spark: SparkSession) -> Definition:
@@ -216,13 +218,16 @@ def _names_and_types(said: Any) -> Any:
     return [_names_and_types(each) for each in said] if isinstance(said, list) else said
 
 
-async def _create(definition: Definition, storage_options: Mapping[str, str]) -> None:
-    await (await created(definition, storage_options)).aclose()
+async def _create(
+    definition: Definition, storage_options: Mapping[str, str], commits: CommitOptions
+) -> None:
+    await (await created(definition, storage_options, commits)).aclose()
 
 
 async def created(
     definition: Definition,
     storage_options: Mapping[str, str],
+    commits: CommitOptions,
     catalog: CatalogClient | None = None,
 ) -> Table:
     """The empty table of a definition, when it has been made. Raises: as `create_table` does."""
@@ -235,10 +240,13 @@ async def created(
         description=definition.comment,
         storage_options=storage_options,
         catalog=catalog,
+        commits=commits,
     )
 
 
-async def _replace(definition: Definition, storage_options: Mapping[str, str]) -> None:
+async def _replace(
+    definition: Definition, storage_options: Mapping[str, str], commits: CommitOptions
+) -> None:
     await replace_table(
         definition.uri,
         definition.schema,
@@ -247,6 +255,7 @@ async def _replace(definition: Definition, storage_options: Mapping[str, str]) -
         properties=definition.properties,
         description=definition.comment,
         or_create=definition.mode != "replace",
+        user_metadata=commits.user_metadata,
         storage_options=storage_options,
     )
 
@@ -298,7 +307,7 @@ class StagedTable(Answers):
             create(definition, spark)
         else:
             storage = storage_of_session(spark, definition.uri)
-            call(_replace, completed(definition, spark), storage)
+            call(_replace, completed(definition, spark), storage, session_commits(spark))
 
     def answer_abort(self, _session: Any) -> None:
         """Leave everything as it was: rows that were not committed belong to no table."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError
+from adelta.spark.committing import session_commits
 from adelta.spark.identifiers import FORMATS
 from adelta.spark.names.definitions import Definition, StagedTable, completed, created
 from adelta.spark.unity import place_in_catalog
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from adelta.spark.names.opened import Sessions
     from adelta.spark.unity import PlaceInCatalog
+    from adelta.write.commit_options import CommitOptions
 
 __all__ = ["stage_in_catalog"]
 
@@ -61,15 +63,16 @@ class _TableInCatalog(StagedTable):
 
     def answer_commit(self, session: Any) -> None:
         """Make the table, where no rows were written, and let the catalog name it."""
-        call(self._named, completed(self._definition, self._sessions.of(session)))
+        spark = self._sessions.of(session)
+        call(self._named, completed(self._definition, spark), session_commits(spark))
 
-    async def _named(self, definition: Definition) -> None:
+    async def _named(self, definition: Definition, commits: CommitOptions) -> None:
         staged, client = self._place.staged, self._place.client()
         try:
             if self._written:  # and the catalog knows no such table yet, of which it could be asked
                 table = open_table(staged.location, staged.storage_options)
             else:
-                table = await created(definition, staged.storage_options, client)
+                table = await created(definition, staged.storage_options, commits, client)
             async with table:
                 await client.register_table(staged, await table.snapshot(version=0))
         finally:

@@ -23,6 +23,7 @@ from adelta.sql.execute.query import query_rows
 from adelta.sql.records import INSERTED, NOTHING, table_of
 from adelta.sql.statements import ColumnDefinition, Identity
 from adelta.table import Table, open_table
+from adelta.write.commit_options import CommitOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,6 +75,7 @@ async def run_create(statement: CreateTable, session: Session) -> pa.Table:
             schema,
             mode="error" if mode == "create" else "ignore",
             storage_options=options,
+            commits=CommitOptions(user_metadata=session.user_metadata),
             **layout,
         )
         await made.aclose()
