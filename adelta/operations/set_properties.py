@@ -58,8 +58,9 @@ async def set_properties(
     Where a property needs a table feature, the protocol comes to support it. A feature alone is
     asked for by ``{"delta.feature.<name>": "supported"}``, and all that protocol versions stand for
     by ``delta.minReaderVersion`` and ``delta.minWriterVersion``, as by `upgrade_protocol`: none of
-    them is kept as a property. The property ``comment`` is the table's description. Before `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which
-    takes it along, rows that are there are given ids, in commits of their own.
+    them is kept as a property. The property ``comment`` is the table's description. Before
+    `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which takes it along, rows
+    that are there are given ids, in commits of their own.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -162,7 +163,7 @@ def _versions(asked: Mapping[str, str]) -> tuple[int | None, int | None]:
         PROTOCOL_KEYS, (TABLE_FEATURES_READER, TABLE_FEATURES_WRITER), strict=True
     ):
         said = asked.get(key)
-        if said is not None and not (said.isascii() and said.isdigit() and 0 < int(said) <= highest):
+        if said is not None and said not in map(str, range(1, highest + 1)):
             raise InvalidPropertyError(f"{key} is {said!r}: pass a version from 1 to {highest}")
         found.append(None if said is None else int(said))
     return found[0], found[1]

@@ -274,7 +274,8 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
 
     writer.format, writer.start, writer.toTable = format, start, to_table
     writer.outputMode = output_mode
-    writer.foreach, writer.foreachBatch = going_elsewhere("foreach"), going_elsewhere("foreachBatch")
+    for name in ("foreach", "foreachBatch"):
+        setattr(writer, name, going_elsewhere(name))
     writer.partitionBy, writer.clusterBy = remembering("partitionBy"), remembering("clusterBy")
 
 

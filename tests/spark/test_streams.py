@@ -258,7 +258,9 @@ def test_rows_of_changing_aggregates_are_merged_in_foreach_batch(spark, path, to
     spark.sql("SELECT 1L AS id, 0L AS count").write.format("adelta").save(to)
 
     def upsert(df, _):
-        merge = DeltaTable.forPath(df.sparkSession, to).alias("t").merge(df.alias("s"), "t.id = s.id")
+        merge = (
+            DeltaTable.forPath(df.sparkSession, to).alias("t").merge(df.alias("s"), "t.id = s.id")
+        )
         merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
     counts = stream(spark, path).groupBy("id").count().writeStream

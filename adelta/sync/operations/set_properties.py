@@ -30,9 +30,11 @@ def set_properties(
     """Set properties of a table; the others stay as they are.
 
     Where a property needs a table feature, the protocol comes to support it. A feature alone is
-    asked for by ``{"delta.feature.<name>": "supported"}``. The property ``comment`` is the table's
-    description. Before `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which
-    takes it along, rows that are there are given ids, in commits of their own.
+    asked for by ``{"delta.feature.<name>": "supported"}``, and all that protocol versions stand for
+    by ``delta.minReaderVersion`` and ``delta.minWriterVersion``, as by `upgrade_protocol`: none of
+    them is kept as a property. The property ``comment`` is the table's description. Before
+    `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which takes it along, rows
+    that are there are given ids, in commits of their own.
 
     Raises:
         TableNotFoundError: there is no table.
