@@ -32,7 +32,6 @@ from adelta.kernel.log_path import (
     LOG_DIR,
     checkpoint_part_path,
     checkpoint_path,
-    parse_log_path,
     v2_checkpoint_path,
 )
 from adelta.kernel.table_configuration import TableConfiguration
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
 
     from adelta._clock import Clock
     from adelta.kernel.checksum.version_checksum import VersionChecksum
-    from adelta.kernel.log_path import LogPath
     from adelta.log.checksum_record import ChecksumRecord
     from adelta.log.checksum_writer import NonFiles
     from adelta.log.state import LogState
@@ -135,23 +133,22 @@ async def point_to(state: LogState, hint: LastCheckpoint) -> None:
         TableNotFoundError: the table was dropped meanwhile; the checkpoint has been taken back.
         StorageError: the store refused or failed.
     """
-    store = state.store
-    await take_back_if_gone(state, _files_of(hint))
+    store, written = state.store, _files_of(hint)
     present = await read_hint(store)
     if present is None or present.version <= hint.version:
         await store.put(LAST_CHECKPOINT_PATH, encode(hint))
+        written.append(LAST_CHECKPOINT_PATH)
+    await take_back_if_gone(state, written)
 
 
-def _files_of(hint: LastCheckpoint) -> list[LogPath]:
+def _files_of(hint: LastCheckpoint) -> list[str]:
     """The files of a checkpoint, by its hint; no sidecars, which nobody names without it."""
     version, parts = hint.version, hint.parts
     if hint.v2_path is not None:
-        paths = [LOG_DIR + hint.v2_path]
-    elif parts is None:
-        paths = [checkpoint_path(version)]
-    else:
-        paths = [checkpoint_part_path(version, part, parts) for part in range(1, parts + 1)]
-    return [file for path in paths if (file := parse_log_path(path)) is not None]
+        return [LOG_DIR + hint.v2_path]
+    if parts is None:
+        return [checkpoint_path(version)]
+    return [checkpoint_part_path(version, part, parts) for part in range(1, parts + 1)]
 
 
 @dataclass(frozen=True, slots=True)

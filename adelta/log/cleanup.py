@@ -7,6 +7,7 @@ Guarantees:
 * The checkpoint that the log then begins with has been opened, and its sidecars seen, before
   anything that it stands for is deleted. One that is damaged is passed over for an earlier one.
 * Wherever a clean-up is broken off, the table reads as before. Two at once do no harm.
+* Nothing is deleted of a table that was made anew at the place of a dropped one.
 * Nothing is deleted but what the protocol names so, and what broken-off writes of adelta's own have
   left; nor through a link.
 * Nothing that is younger than an hour is touched, whatever the retention: a writer that is based on
@@ -56,6 +57,7 @@ from adelta.log.checkpoint_writer import write_manifest
 from adelta.log.consumer_holds import held_version
 from adelta.log.deletion import delete_objects
 from adelta.log.expiry_time import expiry_time_ms
+from adelta.log.gone import take_back_if_gone
 from adelta.log.listing import list_log, list_log_until
 from adelta.log.time_travel import in_commit_timestamp_ms
 from adelta.progress import Meter
@@ -118,9 +120,7 @@ async def clean_expired(state: LogState, now_ms: int) -> CleanedLog | None:
     The log is listed again when the oldest of its files, as it was last seen, can have expired, or
     after a day.
 
-    Raises:
-        InvalidTableError: the log is damaged.
-        StorageError: the store refused or failed.
+    Raises: as `clean_log`.
     """
     properties = TableProperties.parse(state.metadata.configuration)
     if not properties.enable_expired_log_cleanup:
@@ -152,6 +152,7 @@ async def clean_log(
 
     Raises:
         InvalidTableError: the log is damaged.
+        TableNotFoundError: the table was dropped meanwhile.
         StorageError: the store refused or failed.
     """
     store = state.store
@@ -173,8 +174,10 @@ async def clean_log(
         first_version = plan.first.version
         gone = plan.files + await _staged_until(store, plan.first.version)
         if gone and not dry_run:
+            left = None
             if configuration.supports_v2_checkpoints:
-                await _leave_sign(store, plan.first, reader, files)
+                left = await _leave_sign(store, plan.first, reader, files)
+            await take_back_if_gone(state, [] if left is None else [left])
             meter = Meter(on_progress, "deleting", total=len(gone), unit="objects")
             await delete_objects(store, plan.commits, meter)
             others = [f for f in gone if f.kind is not LogFileKind.COMMIT]
@@ -282,15 +285,15 @@ async def _leave_sign(
     first: CheckpointFiles,
     reader: CheckpointReader,
     files: Sequence[LogPath],
-) -> None:
-    """A copy of the V2 checkpoint under a classic name, for readers that know no others.
+) -> str | None:
+    """Where a copy of the V2 checkpoint was left under a classic name, for others' readers.
 
     With version 0 gone they would find no protocol, and could not say why they cannot read on.
     """
     path = checkpoint_path(first.version)
     named_v2 = first.kind is LogFileKind.UUID_CHECKPOINT
     if not named_v2 or not reader.sidecars or any(file.path == path for file in files):
-        return
+        return None
     assert reader.protocol is not None
     assert reader.metadata is not None
     manifest = V2Manifest(
@@ -302,6 +305,7 @@ async def _leave_sign(
         sidecars=reader.sidecars,
     )
     await write_manifest(store, manifest, path)
+    return path
 
 
 async def _unreferenced(

@@ -96,8 +96,7 @@ async def write_compaction(
     except ObjectExistsError:
         if not (await store.head(path)).size:  # it is damaged: this range leaves something
             await store.put(path, data)
-    file = LogPath(path, LogFileKind.COMPACTION, end, start_version=start)
-    await take_back_if_gone(state, [file])
+    await take_back_if_gone(state, [path])
     return WrittenCompaction(path, start, end, data.count(b"\n"), len(data))
 
 

@@ -13,8 +13,10 @@ import orjson
 
 from adelta.errors import ObjectNotFoundError, StorageError
 from adelta.kernel.log_path import LAST_VACUUM_INFO_PATH
+from adelta.log.gone import take_back_if_gone
 
 if TYPE_CHECKING:
+    from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["read_last_vacuum", "write_last_vacuum"]
@@ -39,9 +41,15 @@ async def read_last_vacuum(store: ObjectStore) -> int | None:
     return version if type(version) is int and version >= 0 else None
 
 
-async def write_last_vacuum(store: ObjectStore, version: int) -> None:
-    """Say how far this VACUUM has come, as far as the store lets us."""
+async def write_last_vacuum(state: LogState, version: int) -> None:
+    """Say how far this VACUUM of the table of `state` has come, as far as the store lets us.
+
+    Raises:
+        TableNotFoundError: the table was dropped meanwhile.
+    """
+    store = state.store
     try:
         await store.put(LAST_VACUUM_INFO_PATH, orjson.dumps({_VERSION: version}))
+        await take_back_if_gone(state, [LAST_VACUUM_INFO_PATH])
     except StorageError as error:
         _log.warning("%s: the next lite VACUUM has to read more: %s", store.uri, error)

@@ -5,7 +5,9 @@ writer's feature that nobody has. So whoever reads meanwhile sees a table withou
 writes is refused, or loses the race; no commit is built on what is being deleted. So that commit
 stays in its place for a while when those before it have gone. Then the files
 go, then the log but for a checkpoint of that version, which is one object, and that last. Wherever
-it is broken off, there is a table without rows, which can be dropped again, or none.
+it is broken off, there is a table without rows, which can be dropped again, or none. Several may
+drop it at once: whoever is not the last looks, before each of these steps, whether the table that
+it drops is still there, and leaves one alone that was made anew.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import check_maintenance
 from adelta.commit.coordinator import LOOK_HOLDS
-from adelta.errors import InvalidUseError, OutsideRootError
+from adelta.errors import InvalidUseError, OutsideRootError, TableNotFoundError
 from adelta.kernel.actions.protocol import TABLE_FEATURES_WRITER, Protocol
 from adelta.kernel.deletable import parse_dropped_path
 from adelta.kernel.log_path import LOG_DIR, SIDECAR_DIR, checkpoint_path, commit_path
@@ -31,6 +33,7 @@ from adelta.kernel.vacuum import VacuumRules
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.deletion import delete_objects
 from adelta.log.gone import DROPPED, is_dropped
+from adelta.log.refresh import is_in_log
 from adelta.operations.vacuum_listing import found_objects
 from adelta.progress import Meter, OnProgress
 from adelta.table import begin, clock_of, latest_state, opened
@@ -115,11 +118,13 @@ async def drop_table(
             raise InvalidUseError(f"{handle.uri} is managed by {by}; {where}")
         found = await _found(handle.store, Meter(on_progress, "listing"))
         if not dry_run:
-            if not is_dropped(configuration):
-                await _say_so(handle, user_metadata)
-                state = await latest_state(handle)
-                found = await _found(handle.store, Meter(on_progress, "listing"))
-            await _delete(handle, state, found, on_progress)
+            with suppress(TableNotFoundError):  # since somebody else drops it too, and is quicker
+                if not is_dropped(configuration):
+                    await _say_so(handle, user_metadata)
+                    state = await latest_state(handle)
+                    found = await _found(handle.store, Meter(on_progress, "listing"))
+                if is_dropped(state.configuration):  # else another table is in its place
+                    await _delete(handle, state, found, on_progress)
     return DropMetrics(
         dry_run=dry_run,
         num_files=len(found.files),
@@ -177,19 +182,26 @@ async def _say_so(table: Table, user_metadata: str | None) -> None:
 async def _delete(
     table: Table, state: LogState, found: _Found, on_progress: OnProgress | None
 ) -> None:
+    """Delete what was found, and the log. The table is there when it was found.
+
+    Raises:
+        TableNotFoundError: it has been deleted by somebody else.
+        StorageError: the store refused or failed.
+    """
     store = table.store
-    await write_checkpoint(state, clock_of(table), in_one=True)
+    await write_checkpoint(state, clock_of(table), in_one=True)  # and see that the table is there
     meter = Meter(on_progress, "deleting", total=len(found.files) + len(found.log))
     for start in range(0, len(found.files), _AT_ONCE):
         await _delete_paths(store, found.files.slice(start, _AT_ONCE).to_pylist(), meter)
     last = (commit_path(state.version), checkpoint_path(state.version))
-    await _delete_log(store, last, meter)
+    await _delete_log(state, last, meter)
     if store.local is not None:
         left = await store.local.list_unfinished(LOG_DIR)
         await _delete_paths(store, [each.path for each in left], meter)
     # Who has seen the version before in time puts a commit where this one is, and has to lose.
     await anyio.sleep(_STAYS)
-    await _delete_log(store, last, meter)  # what others were writing beside commits meanwhile
+    await _delete_log(state, last, meter)  # what others were writing beside commits meanwhile
+    await _check_there(state)
     for path in last:  # each of which is whole, or gone
         await _delete_paths(store, [path], meter)
     if store.local is not None:
@@ -198,11 +210,26 @@ async def _delete(
         )
 
 
-async def _delete_log(store: ObjectStore, but: Sequence[str], meter: Meter) -> None:
+async def _delete_log(state: LogState, but: Sequence[str], meter: Meter) -> None:
+    store = state.store
     now = [meta.path async for page in store.list(LOG_DIR) for meta in page]
+    await _check_there(state)  # when all of that was
     sidecars = [path for path in now if path.startswith(SIDECAR_DIR)]
     await _delete_paths(store, sorted({*now}.difference(sidecars, but)), meter)
     await _delete_paths(store, sidecars, meter)  # which no checkpoint names any more
+
+
+async def _check_there(state: LogState) -> None:
+    """See that the log is still that of the table that is being dropped.
+
+    Another table has names of its own for its files, but the same ones in the log.
+
+    Raises:
+        TableNotFoundError: it is not.
+        StorageError: the store refused or failed.
+    """
+    if not await is_in_log(state):
+        raise TableNotFoundError(f"{state.root}: the table has been dropped by somebody else too")
 
 
 async def _delete_paths(store: ObjectStore, paths: Iterable[Any], meter: Meter) -> None:

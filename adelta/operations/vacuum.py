@@ -301,7 +301,7 @@ class _Vacuum:
         """Tell the next lite VACUUM where to begin."""
         version = await version_before(self.state, self.cutoff_ms)
         if version is not None:
-            await write_last_vacuum(self.table.store, version)
+            await write_last_vacuum(self.state, version)
 
     async def _kept(self, state: LogState) -> KeptFiles:
         """The files that stay, those of versions that are to be kept among them."""

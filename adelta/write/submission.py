@@ -7,10 +7,12 @@ them from then on.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import anyio
 
+from adelta._clock import monotonic
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import coordinator_of
@@ -80,6 +82,7 @@ class Submission:
             made meanwhile, if it is the same.
         outcome: what became of them, as soon as that is settled.
         attempts: how many puts have been sent off.
+        sent_at: when the last one was, by `monotonic`.
         in_doubt: whether a put has been sent off of which no answer has come.
         lost_base: whether the log has been found not to have the base.
     """
@@ -116,6 +119,7 @@ class Submission:
         self.joins = joins
         self.deadline = anyio.current_time() + timeout
         self.attempts = 0
+        self.sent_at = -math.inf
         self.outcome: CommitResult | Exception | None = None
         self.in_doubt = False
         self.lost_base = False
@@ -181,6 +185,7 @@ class Submission:
     def begin_attempt(self, version: int, transaction_id: str) -> None:
         """Take note that a put is sent off, in which the changes bear `transaction_id`."""
         self.attempts += 1
+        self.sent_at = monotonic()
         self.in_doubt = True
         self._attempt = (version, transaction_id)
 

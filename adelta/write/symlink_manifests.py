@@ -8,6 +8,7 @@ others have committed meanwhile: so the last one to write knows of all commits.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,10 +17,11 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidTableError, InvalidUseError
+from adelta.errors import InvalidTableError, InvalidUseError, TableNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.partition import partition_directory
 from adelta.log.commit_reader import read_commit
+from adelta.log.gone import take_back_if_gone
 from adelta.log.refresh import refresh_state
 from adelta.progress import Meter
 from adelta.storage.addresses import is_absolute_uri
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from adelta.log.state import LogState
     from adelta.progress import OnProgress
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["ManifestsWritten", "keep_manifests", "write_manifests"]
 
@@ -56,17 +59,12 @@ async def write_manifests(
 
     Raises:
         InvalidUseError: engines that read manifests would read the table wrongly.
+        TableNotFoundError: the table was dropped meanwhile.
         StorageError: the store refused or failed.
     """
     while True:
-        there = [
-            meta.path
-            async for page in state.store.list(_ROOT)
-            for meta in page
-            if meta.path.endswith(f"/{_NAME}")
-        ]
-        written = await _write(state, None, there, on_progress)
-        newest = await refresh_state(state)
+        written = await _write(state, None, await _manifests(state.store), on_progress)
+        newest = await _newest(state)
         if newest.version == state.version:
             return written
         state = newest
@@ -92,11 +90,39 @@ async def keep_manifests(state: LogState) -> bool:
     directories = {directory for directory, _ in found}
     while directories:
         await _write(state, directories, [_path(directory) for directory in directories])
-        newest = await refresh_state(state)
+        newest = await _newest(state)
         if newest.version == state.version or newest.metadata != state.metadata:
             break  # whoever has changed the metadata writes all of them
         state = newest
     return True
+
+
+async def _newest(state: LogState) -> LogState:
+    """The latest state of the table. Where that was dropped, its manifests go.
+
+    Raises:
+        TableNotFoundError: it was dropped; another one that is in its place has manifests of its
+            own, where it keeps any.
+        StorageError: the store refused or failed.
+    """
+    newest = None
+    with suppress(TableNotFoundError):
+        newest = await refresh_state(state)
+        if newest.continues(state):
+            return newest
+    try:
+        await take_back_if_gone(state, await _manifests(state.store))
+    except TableNotFoundError:
+        if newest is not None and newest.configuration.properties.symlink_format_manifest:
+            await write_manifests(newest)
+        raise
+    return await refresh_state(state)
+
+
+async def _manifests(store: ObjectStore) -> list[str]:
+    """Where there are manifests."""
+    paths = [meta.path async for page in store.list(_ROOT) for meta in page]
+    return [path for path in paths if path.endswith(f"/{_NAME}")]
 
 
 async def _write(

@@ -8,6 +8,7 @@ nobody can say whether a commit happened, `CommitOutcomeUnknownError`, everythin
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -472,7 +473,8 @@ class TransactionLife:
     async def keep_up(self, result: CommitResult) -> None:
         """Do what follows a commit."""
         if result.version is not None and result.does_upkeep:
-            await after_commit(result.state, self._clock, self._request.commits)
+            sent_at = -math.inf if self._submission is None else self._submission.sent_at
+            await after_commit(result.state, self._clock, self._request.commits, sent_at)
 
     async def _complete_owner(self) -> None:
         """Have a commit owner that comes say what the table is to keep for it."""

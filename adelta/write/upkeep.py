@@ -13,18 +13,21 @@ that is due then is written of an earlier version, which is published, from what
 from __future__ import annotations
 
 import logging
+import math
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from adelta._clock import SYSTEM_CLOCK
+from adelta._clock import SYSTEM_CLOCK, monotonic
 from adelta.commit.choose import (
     owner_publishes,
     permits_maintenance,
     publish,
     published_version,
 )
+from adelta.commit.coordinator import LOOK_HOLDS
+from adelta.kernel.log_path import checksum_path
 from adelta.log.checkpoint_writer import (
     checkpoint_if_due,
     is_checkpoint_due,
@@ -33,6 +36,7 @@ from adelta.log.checkpoint_writer import (
 from adelta.log.checksum_writer import write_checksum
 from adelta.log.cleanup import clean_expired, clean_log
 from adelta.log.compaction_writer import compact_if_due, is_compaction_due
+from adelta.log.gone import take_back_if_gone
 from adelta.log.listing import read_hint
 from adelta.log.load import load_state
 from adelta.write.commit_options import AS_USUAL
@@ -56,13 +60,19 @@ _LITTLE_PATIENCE = 0.1  # for one that is far behind
 
 
 async def after_commit(
-    state: LogState, clock: Clock = SYSTEM_CLOCK, options: CommitOptions = AS_USUAL
+    state: LogState,
+    clock: Clock = SYSTEM_CLOCK,
+    options: CommitOptions = AS_USUAL,
+    sent_at: float = -math.inf,
 ) -> None:
-    """Do what is due after the commit that made `state`; failures are logged as warnings."""
+    """Do what is due after the commit that made `state`; failures are logged as warnings.
+
+    `sent_at` is when that was sent off, by `monotonic`.
+    """
     if await _attempt(state, "upkeep", lambda: _is_left_to_owner(state)):
         return  # so the store is asked for nothing
     published = await _attempt(state, "publication", lambda: _published(state))
-    await _attempt(state, "checksum", lambda: write_checksum(state))
+    await _attempt(state, "checksum", lambda: _put_checksum(state, sent_at))
     if published != state.version:
         if published is not None and options.checkpoint:
             earlier = partial(_checkpoint_earlier, state, published, clock, options)
@@ -83,13 +93,26 @@ async def after_checkpoint(
 
     `clean_up` says whether what has expired is deleted; None leaves that to the table.
     """
-    await _attempt(state, "checksum", lambda: write_checksum(state))  # now its files are counted
+    # Now its files are counted.
+    await _attempt(state, "checksum", lambda: _put_checksum(state, -math.inf))
     if clean_up is not False and permits_maintenance(state.store, state.configuration):
         now_ms = clock.now_ms()
         if clean_up:
             await _attempt(state, "clean-up", lambda: clean_log(state, now_ms, sweep=False))
         else:
             await _attempt(state, "clean-up", lambda: clean_expired(state, now_ms))
+
+
+async def _put_checksum(state: LogState, sent_at: float) -> None:
+    """Write the checksum of a version that was not there before `sent_at`.
+
+    A drop takes longer than `LOOK_HOLDS` from the commit on with which it begins; it deletes what
+    is there by then.
+    """
+    if state.checksum.written or not await write_checksum(state):
+        return
+    if monotonic() - sent_at > LOOK_HOLDS:
+        await take_back_if_gone(state, [checksum_path(state.version)])
 
 
 async def _is_left_to_owner(state: LogState) -> bool:
