@@ -16,7 +16,7 @@ import pytest
 import adelta
 import adelta.sync
 from adelta.errors import InvalidStatementError, MissingDataFileError
-from adelta.kernel.expressions.nodes import Column, Comparison, IsNull, Literal, Not
+from adelta.kernel.expressions.nodes import Column, Comparison, In, IsNull, Literal, Not, Or
 from adelta.kernel.schema import types as t
 from adelta.sql.engine.pushdown import predicate_of
 from adelta.sql.engine.run import running_query
@@ -73,6 +73,45 @@ def test_a_part_that_cannot_be_read_is_told():
     assert not whole
     far = pa.scalar(2**62, pa.timestamp("us"))  # beyond Python's times
     assert predicate_of(pc.field("n") > far, SCHEMA) == (None, False)
+
+
+def test_a_filter_that_nests_deeply_takes_time_by_its_length():
+    chain = pc.field("l") == 0
+    for number in range(1, 5000):
+        chain = chain | (pc.field("l") == number)
+    node, whole = predicate_of(chain, SCHEMA)
+    assert isinstance(node, Or)
+    assert len(node.operands) == 5000
+    assert whole
+    found = predicate_of(pc.field("l").isin(range(100_000)), SCHEMA)[0]
+    assert isinstance(found, In)
+    assert len(found.options) == 100_000
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pc.field("s") == 1, pc.field("at") > MOMENT, pc.field("l") == pc.field("i"),
+        pc.field("l").isin([1, None]), pc.field("none") == 1, pc.field("l") == pa.scalar(None),
+        pc.field("f").is_null(nan_is_null=True), pc.field("m") > 0.5,
+        pc.field("l") == pa.scalar(2**63, pa.uint64()), (pc.field("l") + 1) > 2,
+    ],
+)  # fmt: skip
+def test_what_arrow_and_adelta_understand_otherwise_is_not_read(expression):
+    assert predicate_of(expression, SCHEMA) == (None, False)
+    known = IsNull(Column(("l",)))
+    assert predicate_of(pc.field("l").is_null() & expression, SCHEMA) == (known, False)
+
+
+def test_rows_without_a_value_are_not_in_a_list_as_arrow_has_it(tmp_path):
+    rows = pa.table({"l": [1, None, 3]})
+    adelta.sync.write_table(tmp_path, rows)
+    kept = ~pc.field("l").isin([3])
+    node, whole = predicate_of(kept, rows.schema)
+    assert whole
+    with adelta.sync.open_table(tmp_path) as table:
+        found = table.snapshot().scan(where=node).to_arrow()
+    assert found.equals(rows.filter(kept))
 
 
 @pytest.fixture(scope="module")

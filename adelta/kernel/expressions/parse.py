@@ -177,8 +177,8 @@ def check_depth(node: Node) -> Node:
 
 
 _TOO_DEEP = (
-    f"the expression nests deeper than {MAX_DEPTH} levels: write it flatter, for instance with IN "
-    "instead of nested parentheses"
+    f"the expression nests deeper than {MAX_DEPTH} levels, as a sum of more terms does: put groups "
+    "of them in parentheses, as in (a + b) + (c + d), and write IN instead of nested conditions"
 )
 
 
@@ -283,9 +283,12 @@ class _Parser:
         if (power := _PRODUCT if word == "DIV" else _ARITHMETIC.get(word)) and least <= power:
             self._take()
             right = self.expression(power + 1)
-            if word == "||":
-                return Call("concat", (left, right))
-            return Arithmetic(word.lower(), left, right)
+            if word != "||":
+                return Arithmetic(word.lower(), left, right)
+            texts = [left, right]
+            while self._accept("||"):
+                texts.append(self.expression(power + 1))
+            return Call("concat", tuple(texts))
         if least <= _PREDICATE and (predicate := self._predicate(left)) is not None:
             return self._logic_only(predicate, least)
         return self._logic(left, least)

@@ -124,3 +124,14 @@ def test_a_node_that_nests_too_deeply_is_refused_as_its_text_is() -> None:
         node = Not(node)
     with pytest.raises(InvalidExpressionError, match="nests deeper than 100 levels"):
         to_predicate(node)
+
+
+def test_a_chain_of_texts_is_as_long_as_you_like_and_one_of_sums_is_told_how_to_be_written() -> (
+    None
+):
+    assert values(" || ".join(["s"] * 5000), pa.table({"s": ["a"]})) == ["a" * 5000]
+    rows = pa.table({"i": [1]})
+    with pytest.raises(InvalidExpressionError, match=r"put groups .* \(a \+ b\) \+ \(c \+ d\)"):
+        values(" + ".join(["i"] * 200), rows)
+    group = f"({' + '.join(['i'] * 40)})"
+    assert values(" + ".join([group] * 40), rows) == [1600]
