@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.depth import check_depth
 from adelta.kernel.expressions.literals import literal_of
 from adelta.kernel.expressions.nodes import (
     And,
@@ -31,7 +32,7 @@ from adelta.kernel.expressions.nodes import (
     conjunction,
     disjunction,
 )
-from adelta.kernel.expressions.parse import check_depth, parse_expression
+from adelta.kernel.expressions.parse import parse_expression
 
 __all__ = ["Filter", "Where", "from_tuples", "is_long", "to_predicate"]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import literals
+from adelta.kernel.expressions.depth import MAX_DEPTH, TOO_DEEP, check_depth
 from adelta.kernel.expressions.functions import ALIASES, FUNCTIONS, near
 from adelta.kernel.expressions.lexer import Token, tokenize, unescape
 from adelta.kernel.expressions.library import ELEMENT
@@ -39,7 +40,6 @@ from adelta.kernel.expressions.nodes import (
     Negate,
     Node,
     Not,
-    children_of,
     conjunction,
     disjunction,
 )
@@ -51,10 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-__all__ = ["MAX_DEPTH", "check_depth", "parse_expression", "parse_part"]
-
-MAX_DEPTH = 100
-"""How deep an expression may nest."""
+__all__ = ["parse_expression", "parse_part"]
 
 # How tightly an operator binds; a predicate such as IS NULL binds less than a comparison does.
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGN = range(1, 9)
@@ -161,27 +158,6 @@ def parse_part(
     return check_depth(node), parser.at
 
 
-def check_depth(node: Node) -> Node:
-    """The node itself, which does not nest too deeply.
-
-    Raises:
-        InvalidExpressionError: it does.
-    """
-    level, depth = [node], 0
-    while level:
-        if (depth := depth + 1) > MAX_DEPTH:
-            raise InvalidExpressionError(_TOO_DEEP)
-        inner = [node for node in level if not isinstance(node, Literal | Column)]
-        level = [child for parent in inner for child in children_of(parent)]
-    return node
-
-
-_TOO_DEEP = (
-    f"the expression nests deeper than {MAX_DEPTH} levels, as a sum of more terms does: put groups "
-    "of them in parentheses, as in (a + b) + (c + d), and write IN instead of nested conditions"
-)
-
-
 class _Parser:
     """A Pratt parser: `expression` reads whatever binds at least as tightly as it is told."""
 
@@ -255,7 +231,7 @@ class _Parser:
     def expression(self, least: int) -> Node:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise InvalidExpressionError(_TOO_DEEP)
+            raise InvalidExpressionError(TOO_DEEP)
         left = self._prefix(least)
         while (longer := self._infix(left, least)) is not None:
             left = longer

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import strings
 from adelta.kernel.expressions.compute import evaluate
+from adelta.kernel.expressions.depth import MAX_DEPTH
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.nodes import Not
-from adelta.kernel.expressions.parse import MAX_DEPTH, parse_expression
+from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind
 from adelta.kernel.schema.arrow import from_arrow_schema
 

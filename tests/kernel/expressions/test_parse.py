@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.depth import MAX_DEPTH
 from adelta.kernel.expressions.lexer import MAX_TEXT
 from adelta.kernel.expressions.nodes import (
     FALSE,
@@ -35,7 +36,7 @@ from adelta.kernel.expressions.nodes import (
     disjunction,
     split_conjuncts,
 )
-from adelta.kernel.expressions.parse import MAX_DEPTH, parse_expression
+from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema import types as t
 
