@@ -169,6 +169,8 @@ def _check_versions(name: str, value: object) -> tuple[int, ...]:
 def check_mapping(name: str, value: object) -> dict[str, str]:
     """The argument `name`, which has to be a mapping of texts to texts, or None for an empty one.
 
+    Truth values and numbers are taken for their texts: ``true``, ``10``.
+
     Raises:
         InvalidOptionError: it is something else.
     """
@@ -176,10 +178,14 @@ def check_mapping(name: str, value: object) -> dict[str, str]:
         return {}
     if not isinstance(value, Mapping):
         raise InvalidOptionError(f"{name} is {_shown(value)}; pass a dict of texts")
-    for key, each in value.items():
+    texts = {
+        key: str(each).lower() if isinstance(each, bool | int | float) else each
+        for key, each in value.items()
+    }
+    for key, each in texts.items():
         check_text(f"a key of {name}", key)
         check_text(f"{name}[{key!r}]", each)
-    return dict(value)
+    return texts
 
 
 def check_pair(name: str, value: object) -> tuple[str, int]:
@@ -225,17 +231,6 @@ def _required_mapping(name: str, value: object) -> dict[str, str]:
     return check_mapping(name, value)
 
 
-def _check_storage_options(name: str, value: object) -> dict[str, str]:
-    """Options as texts; truth values and numbers are taken for theirs."""
-    if not isinstance(value, Mapping):
-        raise InvalidOptionError(f"{name} is {_shown(value)}; pass a dict of texts")
-    texts = {
-        key: str(each).lower() if isinstance(each, bool | int | float) else each
-        for key, each in value.items()
-    }
-    return check_mapping(name, texts)
-
-
 _BY_ANNOTATION: Mapping[str, Callable[[str, Any], object]] = {
     "str": check_text,
     "bool": check_flag,
@@ -258,7 +253,6 @@ _TABLES = ("Table", "TableOrAddress", "str | os.PathLike[str]")
 _BY_THE_FUNCTION = frozenset(
     {
         "AllowedRoots",
-        "ArrowSchema | StructType",
         "ArrowSchema | StructType | str",
         "CatalogClient",
         "CommitOptions",
@@ -336,7 +330,7 @@ def checked(function: F) -> F:
 
 def _check_of(name: str, annotation: str) -> Callable[[str, Any], object] | None:
     if name == "storage_options":
-        return _optional(_check_storage_options)
+        return _optional(_required_mapping)
     kind = annotation.removesuffix(" | None")
     if kind in _BY_THE_FUNCTION:
         return None

@@ -65,6 +65,9 @@ class Scan:
         self._given = files
         self._made: Skipping | None = None
 
+    def __repr__(self) -> str:
+        return f"<Scan of {self._state.root} at version {self._state.version}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: what would be read, and of which version."""
         from adelta.kernel.expressions.sql import to_sql

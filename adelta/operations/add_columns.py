@@ -42,7 +42,7 @@ _COMPUTED = (
 @checked
 async def add_columns(
     table: TableOrAddress,
-    columns: ArrowSchema | StructType,
+    columns: ArrowSchema | StructType | str,
     *,
     parent: str | None = None,
     first: bool = False,
@@ -67,7 +67,7 @@ async def add_columns(
     """
     if first and after is not None:
         raise InvalidOptionError("first and after both say where columns go; choose one")
-    given = columns if isinstance(columns, StructType) else delta_schema(columns)
+    given = delta_schema(columns)
     new = without_mapping(given)  # ids are this table's to give
     async with altering(
         table,

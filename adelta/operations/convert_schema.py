@@ -24,7 +24,7 @@ from adelta.kernel.partition import (
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.names import as_nullable
-from adelta.kernel.schema.type_text import parse_columns
+from adelta.operations.create import ArrowSchema, delta_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,7 +214,9 @@ def _merged_types(one: t.DataType, other: t.DataType, path: str) -> t.DataType:
 # -------------------------------------------------------------------------------------- partitions
 
 
-def partition_fields(schema: object) -> tuple[t.StructField, ...]:
+def partition_fields(
+    schema: ArrowSchema | t.StructType | str | None,
+) -> tuple[t.StructField, ...]:
     """The partition columns that a caller names: a text, an Arrow schema, or Delta's own types.
 
     Raises:
@@ -223,19 +225,7 @@ def partition_fields(schema: object) -> tuple[t.StructField, ...]:
     """
     if schema is None:
         return ()
-    if isinstance(schema, str):
-        found = parse_columns(schema)
-    elif isinstance(schema, t.StructType):
-        found = schema
-    else:
-        try:
-            # the stubs do not know that anything which exports a schema is taken
-            found = from_arrow_schema(pa.schema(schema))  # type: ignore[arg-type]
-        except (TypeError, pa.ArrowException) as error:
-            raise InvalidOptionError(
-                f"partition_schema is {schema!r:.100}; pass a pyarrow.Schema, or a text such as "
-                "'year INT, month INT'"
-            ) from error
+    found = delta_schema(schema)
     for field in found:
         if not can_partition(field.type):
             raise InvalidOptionError(

@@ -23,6 +23,7 @@ from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.column_mapping import adopt_mapping
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
+from adelta.kernel.schema.type_text import parse_columns
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_features import (
@@ -76,7 +77,7 @@ class ArrowSchema(Protocol):
 @checked
 async def create_table(
     uri: str | os.PathLike[str],
-    schema: ArrowSchema | StructType,
+    schema: ArrowSchema | StructType | str,
     *,
     partition_by: Iterable[str] = (),
     cluster_by: Iterable[str] = (),
@@ -94,8 +95,9 @@ async def create_table(
     The handle holds no connections until it is used: drop it, or use it as an asynchronous context
     manager, as one of `open_table`.
 
-    `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types; columns that
-    number rows are made by `identity_column`. `cluster_by` names up to four columns by which
+    `schema` is a `pyarrow.Schema` or whatever exports one, a text as Spark has it (``id BIGINT NOT
+    NULL, city STRING``), or Delta's own types; columns that number rows are made by
+    `identity_column`. `cluster_by` names up to four columns by which
     whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
     Where there is a table already, ``error`` raises, and ``ignore`` opens that table as it is.
     `unsafe_single_writer` and `catalog` are as in `open_table`. `commits` says more of how the
@@ -121,7 +123,7 @@ async def create_table(
     clustered = tuple(cluster_by)
     first = await in_thread(
         new_table,
-        schema if isinstance(schema, StructType) else delta_schema(schema),
+        delta_schema(schema),
         partition_by=tuple(partition_by),
         cluster_by=clustered,
         properties=properties or {},
@@ -179,21 +181,25 @@ async def exists(table: Table, *, now: bool = True) -> bool:
     return True
 
 
-def delta_schema(schema: ArrowSchema) -> StructType:
-    """The table schema of an Arrow schema.
+def delta_schema(schema: ArrowSchema | StructType | str) -> StructType:
+    """The table schema that an Arrow schema or a text says.
 
     Raises:
         InvalidOptionError: `schema` is none.
         SchemaMismatchError: Delta has no such type.
     """
+    if isinstance(schema, StructType):
+        return schema
+    if isinstance(schema, str):
+        return parse_columns(schema)
     try:
         # the stubs do not know that anything which exports a schema is taken
         arrow = pa.schema(schema)  # type: ignore[arg-type]
         return with_identities(from_arrow_schema(arrow), arrow)
-    except (TypeError, pa.ArrowException) as error:
+    except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         raise InvalidOptionError(
-            f"a {type(schema).__name__} is no schema: hand over a pyarrow.Schema, or anything "
-            "that exports one"
+            f"{schema!r:.100} is no schema: hand over a pyarrow.Schema, anything that exports one, "
+            "or a text such as 'id bigint, city string'"
         ) from error
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import TableAlreadyExistsError
-from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_features import CLUSTERING_DOMAIN
 from adelta.operations.alter import AlterMetrics
 from adelta.operations.create import (
@@ -23,6 +22,7 @@ from adelta.write.transaction_request import TransactionRequest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from adelta.kernel.schema.types import StructType
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.kernel.transaction.creation import NewTable
     from adelta.table import TableOrAddress
@@ -34,7 +34,7 @@ __all__ = ["replace_table", "stage_definition"]
 @checked
 async def replace_table(
     table: TableOrAddress,
-    schema: ArrowSchema | StructType,
+    schema: ArrowSchema | StructType | str,
     *,
     partition_by: Iterable[str] = (),
     cluster_by: Iterable[str] = (),
@@ -66,7 +66,7 @@ async def replace_table(
         CommitConflictError: another commit came first and the work has to be done again.
         StorageError: the store refused or failed.
     """
-    columns = schema if isinstance(schema, StructType) else delta_schema(schema)
+    columns = delta_schema(schema)
     clustered, partitioned = tuple(cluster_by), tuple(partition_by)
 
     def define(before: TableConfiguration | None) -> NewTable:

@@ -382,7 +382,7 @@ def check_names_known(options: Iterable[str]) -> None:
     for name in options:
         if not is_known(name):
             raise InvalidOptionError(
-                f"there is no storage option {name!r:.100}{_nearest(name)}. Names are those that "
+                f"there is no storage option {name!r:.100}{_nearest(name)} Names are those that "
                 "deltalake has, such as aws_region and timeout, and adelta's own; correct it, or "
                 "leave it out"
             )
@@ -393,7 +393,7 @@ def _nearest(name: str) -> str:
 
     near = difflib.get_close_matches(plain_name(name), _LIKELY, n=_MOST_NAMED, cutoff=0.7)
     names = list(dict.fromkeys(_LIKELY[each] for each in near))
-    return f"; did you mean {' or '.join(names)}?" if names else ""
+    return f"; did you mean {' or '.join(names)}?" if names else "."
 
 
 def refuse_without_meaning(options: Mapping[str, str], namespace: tuple[str, ...] = AWS) -> None:

@@ -100,11 +100,20 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, step)
 
 
+_INSTEAD: dict[type, str] = {
+    dict: "; pyarrow.table makes a table of columns, pyarrow.Table.from_pylist one of rows",
+    str: "; pyarrow.csv, pyarrow.parquet and their like read files",
+}
+
+
 def _not_rows(data: Any) -> InvalidOptionError:
+    kind = type(data)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
     return InvalidOptionError(
-        f"a {type(data).__module__}.{type(data).__qualname__} cannot be written: hand over an "
-        "Arrow table or reader, a data frame that exports Arrow streams, or an iterator of "
-        "pyarrow.RecordBatch"
+        f"a {name} cannot be written: hand over an Arrow table or reader, a data frame that "
+        f"exports Arrow streams, or an iterator of pyarrow.RecordBatch{_INSTEAD.get(kind, '')}"
     )
 
 

@@ -32,7 +32,8 @@ WRONG: dict[str, list[object]] = {
     "Iterable[int]": ["x", 7, None, ["a"], {1: 2}],
     "Iterable[str]": ["x", 7, None, [1], {"a": 1}, b"x"],
     "Iterable[str] | None": ["x", 7, [1], {"a": 1}],
-    "Mapping[str, str]": [None, "x", 7, ["x"], {1: "x"}, {"a": 1}],
+    "ArrowSchema | StructType | str": [None, 7, "id", "id: no_type", {"id": "bigint"}, [1]],
+    "Mapping[str, str]": [None, "x", 7, ["x"], {1: "x"}, {"a": None}, {"a": [1]}],
     "Mapping[str, str] | None": ["x", 7, ["x"], {1: "x"}],
     "tuple[str, int] | None": ["x", 7, ("a",), ("a", "1"), (1, 1), ("a", 2**63)],
     "timedelta | None": [7, "a week"],
@@ -94,7 +95,7 @@ def test_the_annotations_of_all_verbs_are_known_here() -> None:
     """A parameter of a kind that nobody checks would go unnoticed."""
     elsewhere = {
         "TableOrAddress", "Table", "str | os.PathLike[str]", "Data",
-        "Where | None", "ArrowSchema | StructType", "Data | None",
+        "Where | None", "Data | None",
         "ArrowSchema | StructType | str | None", "Mapping[str, SetValue]",
         "OnProgress | None", "datetime | str | None", "str | Iterable[str] | None",
         "DataType | pa.DataType | str | None", "Literal['error', 'ignore']", "MergeSource",
@@ -145,6 +146,15 @@ async def test_one_text_is_no_list_and_one_iterator_is() -> None:
     await adelta.write_table(uri, pa.table({"p": ["a"], "q": [1]}), partition_by=iter(["p"]))
     async with adelta.open_table(uri) as table:
         assert (await table.snapshot()).partition_columns == ("p",)
+
+
+async def test_truth_values_and_numbers_are_taken_for_their_texts() -> None:
+    uri = f"memory://arguments-{uuid.uuid4().hex}/t"
+    properties: Any = {"delta.appendOnly": True, "delta.checkpointInterval": 7}
+    async with await adelta.create_table(uri, "id bigint", properties=properties) as table:
+        found = (await table.snapshot()).properties
+        assert found["delta.appendOnly"] == "true"
+        assert found["delta.checkpointInterval"] == "7"
 
 
 EARLY = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=14)))

@@ -48,6 +48,9 @@ async def test_handles_are_shown_by_what_is_at_hand(tmp_path: Path) -> None:
     rows = pa.table({"city": ["Bern", "Oslo"], "km": [1, 2]})
     await adelta.write_table(tmp_path / "t", rows, partition_by=["city"])
     await adelta.checkpoint(tmp_path / "t")  # from here on a checksum counts the files
+    async with adelta.open_table(tmp_path / "t") as table:
+        scan = (await table.snapshot()).scan()
+        assert repr(scan) == f"<Scan of file://{tmp_path}/t at version 0>"
     store = CountingStore(LocalStore(tmp_path / "t"))
     async with Table("file:///t", store=store) as table:
         assert "newest version seen\nnone yet" in shown(table)

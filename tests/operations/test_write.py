@@ -18,7 +18,7 @@ from adelta.errors import (
 )
 from adelta.kernel.log_path import commit_path
 from adelta.log.commit_reader import read_commit
-from adelta.operations import create_table, write_table
+from adelta.operations import add_columns, create_table, replace_table, write_table
 from adelta.table import Table, open_table
 from tests.support.stores import CountingStore, WrappedStore
 
@@ -104,11 +104,31 @@ async def test_impossible_properties_are_refused_before_anything_is_written() ->
             await create_table(uri, ROWS.schema, properties=properties)
     with pytest.raises(UnsupportedFeatureError):
         await create_table(uri, ROWS.schema, properties={"delta.feature.tomorrow": "supported"})
-    with pytest.raises(InvalidOptionError, match="is no schema"):
-        await create_table(uri, object())  # type: ignore[arg-type]
+    for schema in (object(), {"id": "bigint"}, [1], None):
+        with pytest.raises(InvalidOptionError, match=r"is no schema: .*or a text such as 'id big"):
+            await create_table(uri, schema)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOptionError, match=r"'id' is no list of columns: .*write id bigint"):
+        await create_table(uri, "id")
     with pytest.raises(InvalidOptionError, match="no mode 'append'"):
         await create_table(uri, ROWS.schema, mode="append")  # type: ignore[arg-type]
     assert [page async for page in open_table(uri).store.list()] in ([], [[]])
+
+
+async def test_columns_are_defined_by_a_text_as_spark_has_them() -> None:
+    uri = address()
+    async with await create_table(uri, "id bigint NOT NULL, tags array<string>") as table:
+        await add_columns(table, "at timestamp, `end` date", first=True)
+        found = (await table.snapshot()).schema
+        assert found == pa.schema(
+            [
+                ("at", pa.timestamp("us", "UTC")),
+                ("end", pa.date32()),
+                pa.field("id", pa.int64(), nullable=False),
+                pa.field("tags", pa.list_(pa.field("element", pa.string()))),
+            ]
+        )
+        await replace_table(table, "id int")
+        assert (await table.snapshot()).schema == pa.schema([("id", pa.int32())])
 
 
 async def test_column_names_that_delta_cannot_hold_are_refused() -> None:

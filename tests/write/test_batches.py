@@ -77,8 +77,14 @@ async def test_what_holds_no_rows_is_refused_by_its_type(data: Any) -> None:
         _ = [batch async for batch in record_batches(data)]
 
 
+async def test_rows_in_plain_python_are_told_what_makes_a_table_of_them() -> None:
+    for data in ([{"a": 1}], {"a": [1]}):
+        with pytest.raises(InvalidOptionError, match=r"a dict cannot .*\.from_pylist one of rows"):
+            _ = [batch async for batch in record_batches(data)]  # type: ignore[arg-type]
+
+
 async def test_nothing_in_place_of_a_batch_is_not_the_end() -> None:
-    with pytest.raises(InvalidOptionError, match=r"a builtins\.NoneType cannot be written"):
+    with pytest.raises(InvalidOptionError, match=r"a NoneType cannot be written"):
         _ = [batch async for batch in record_batches(iter([*ROWS.to_batches(), None, ROWS]))]
 
 

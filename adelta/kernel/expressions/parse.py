@@ -445,7 +445,8 @@ class _Parser:
             self._take()
             return self._interval()
         if word in _NOT_NAMES:
-            self._fail("expected a value, a column or a function")
+            named = f"(a column called {token.text} is written `{token.text}`)"
+            self._fail(f"expected a value, a column or a function {named}")
         self._take()
         return Column((token.text,))
 

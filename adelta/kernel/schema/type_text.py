@@ -80,7 +80,7 @@ def parse_columns(text: str) -> t.StructType:
     Raises:
         InvalidOptionError: it describes none.
     """
-    reading = _Reading(text)
+    reading = _Reading(text, _COLUMNS)
     fields = [reading.field(0)]
     while reading.comma():
         fields.append(reading.field(0))
@@ -108,9 +108,19 @@ def _name(name: str) -> str:
     return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
+_TYPE = (
+    "no type",
+    "bigint, decimal(9,2), array<string>, map<string, int> or struct<name: type, ...>",
+)
+_COLUMNS = "no list of columns", "id bigint NOT NULL, city string, fare decimal(9,2)"
+
+
 class _Reading:
-    def __init__(self, text: str) -> None:
+    """A text being read; `what` is what it is not where it cannot be, and what to write."""
+
+    def __init__(self, text: str, what: tuple[str, str] = _TYPE) -> None:
         self._text = text
+        self._what = what
         self._tokens: list[tuple[str, bool]] = []  # and whether it is a name
         position = 0
         while position < len(text.rstrip()):
@@ -125,8 +135,7 @@ class _Reading:
 
     def _refuse(self, why: str) -> NoReturn:
         raise InvalidOptionError(
-            f"{self._text[:200]!r} is no type: {why}; write bigint, decimal(9,2), array<string>, "
-            "map<string, int> or struct<name: type, ...>"
+            f"{self._text[:200]!r} is {self._what[0]}: {why}; write {self._what[1]}"
         )
 
     def _next(self) -> tuple[str, bool]:

@@ -23,7 +23,7 @@ __all__ = ["add_columns"]
 
 def add_columns(
     table: Table | str | os.PathLike[str],
-    columns: ArrowSchema | StructType,
+    columns: ArrowSchema | StructType | str,
     *,
     parent: str | None = None,
     first: bool = False,

@@ -24,7 +24,7 @@ __all__ = ["create_table"]
 
 def create_table(
     uri: str | os.PathLike[str],
-    schema: ArrowSchema | StructType,
+    schema: ArrowSchema | StructType | str,
     *,
     partition_by: Iterable[str] = (),
     cluster_by: Iterable[str] = (),
@@ -42,8 +42,9 @@ def create_table(
     The handle holds no connections until it is used: drop it, or use it as a context
     manager, as one of `open_table`.
 
-    `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types; columns that
-    number rows are made by `identity_column`. `cluster_by` names up to four columns by which
+    `schema` is a `pyarrow.Schema` or whatever exports one, a text as Spark has it (``id BIGINT NOT
+    NULL, city STRING``), or Delta's own types; columns that number rows are made by
+    `identity_column`. `cluster_by` names up to four columns by which
     whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
     Where there is a table already, ``error`` raises, and ``ignore`` opens that table as it is.
     `unsafe_single_writer` and `catalog` are as in `open_table`. `commits` says more of how the

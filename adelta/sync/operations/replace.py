@@ -23,7 +23,7 @@ __all__ = ["replace_table"]
 
 def replace_table(
     table: Table | str | os.PathLike[str],
-    schema: ArrowSchema | StructType,
+    schema: ArrowSchema | StructType | str,
     *,
     partition_by: Iterable[str] = (),
     cluster_by: Iterable[str] = (),

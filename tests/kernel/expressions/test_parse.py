@@ -208,6 +208,13 @@ def test_text_that_is_no_expression_is_an_error_that_shows_where(text):
     assert len(str(caught.value)) > 20
 
 
+@pytest.mark.parametrize("word", ["when", "Is", "between"])
+def test_a_column_called_as_a_word_of_the_language_is_told_to_be_quoted(word: str) -> None:
+    with pytest.raises(InvalidExpressionError, match=f"called {word} is written `{word}`"):
+        parse_expression(f"{word} > 1")
+    assert parse_expression(f"`{word}`") == Column((word,))
+
+
 def test_and_is_not_written_with_two_signs():
     with pytest.raises(InvalidExpressionError, match=r"at character 7 is half of a &&, .* AND"):
         parse_expression("a > 5 && b")
