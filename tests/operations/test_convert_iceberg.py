@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -229,6 +230,21 @@ def test_an_empty_text_is_told_from_null(warehouse: Warehouse) -> None:
     assert [r["name"] for r in contents(path)] == ["", None]
 
 
+@pytest.mark.parametrize(
+    ("values", "partitioned"),
+    [([b"a", None], ["raw"]), ([b"", None], []), ([b"\x00\xff", b"a"], [])],
+)
+def test_bytes_that_a_log_cannot_hold_are_read_from_the_files(
+    warehouse: Warehouse, values: list[bytes | None], partitioned: list[str]
+) -> None:
+    spec = PartitionSpec(PartitionField(8, 1000, IdentityTransform(), "raw"))
+    table = warehouse.table(spec=spec)
+    append(table, *(row(number, raw=value) for number, value in enumerate(values)))
+    path = converted(table)
+    assert metadata_of(path)["partitionColumns"] == partitioned
+    assert [r["raw"] for r in contents(path)] == values
+
+
 def test_other_engines_read_what_they_can(warehouse: Warehouse) -> None:
     simple = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
     table = warehouse.table(simple)
@@ -319,6 +335,47 @@ def test_damaged_tables_are_refused(warehouse: Warehouse, tmp_path: Path) -> Non
     with pytest.raises(MissingDataFileError, match="lacks 1 of the 1 files"):
         adelta.sync.convert_iceberg(path, metadata=metadata)
     assert not Path(path, "_delta_log").exists()
+
+
+def changed(table: IcebergTable, **members: Any) -> tuple[str, str]:
+    """Where the table is, and a metadata file with other members."""
+    path, metadata = where(table)
+    found = orjson.loads(Path(path, metadata).read_bytes()) | members
+    Path(path, "metadata/other.metadata.json").write_bytes(orjson.dumps(found))
+    return path, "metadata/other.metadata.json"
+
+
+def test_metadata_that_contradict_each_other_are_refused(warehouse: Warehouse) -> None:
+    table = warehouse.table(spec=BY_DAY)
+    append(table, row(1))
+    (spec,) = orjson.loads(Path(*where(table)).read_bytes())["partition-specs"]
+    more = {"source-id": 10, "field-id": 1002, "name": "more", "transform": "identity"}
+    others: list[dict[str, Any]] = [
+        {"current-snapshot-id": 12345},
+        {"partition-specs": [spec | {"spec-id": 5}], "default-spec-id": 5},
+        {"partition-specs": [spec | {"fields": [more, *spec["fields"]]}]},
+    ]
+    for other in others:
+        path, metadata = changed(table, **other)
+        with pytest.raises(InvalidTableError, match="is damaged"):
+            adelta.sync.convert_iceberg(path, metadata=metadata)
+    path, metadata = where(table)
+    for manifest in Path(path, "metadata").glob("*-m0.avro"):
+        manifest.unlink()
+    with pytest.raises(InvalidTableError, match=r"lacks metadata/.*\.avro"):
+        adelta.sync.convert_iceberg(path, metadata=metadata)
+    assert not Path(path, "_delta_log").exists()
+
+
+def test_metadata_may_be_compressed(warehouse: Warehouse) -> None:
+    table = warehouse.table()
+    append(table, row(1))
+    path, metadata = where(table)
+    compressed = gzip.compress(Path(path, metadata).read_bytes())
+    Path(path, "metadata/v7.gz.metadata.json").write_bytes(compressed)
+    Path(path, "metadata/version-hint.text").write_text("7")
+    adelta.sync.convert_iceberg(path)
+    assert len(contents(path)) == 1
 
 
 def test_a_table_that_was_moved(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ class FilesOfTable:
                 continue
             if any(number not in self._identities(specs[spec]) for spec in used):
                 continue
-            if column.type == t.STRING and "" in self._values(number):
-                continue  # which a log cannot tell from null
+            if not _can_be_told(column.type, self._values(number)):
+                continue
             found.append((place, column.name))
         names = tuple(name for _, name in sorted(found))
         return names if len(names) < len(self.schema) else ()
@@ -161,6 +161,27 @@ class FilesOfTable:
             for path, field in leaf_fields(self.schema)
             if path in wanted
         )
+
+
+def _can_be_told(data_type: t.DataType, values: Sequence[Any]) -> bool:
+    """Whether a log can hold the values, which has texts of them, and takes an empty one for null.
+
+    Values of other types than `data_type` are told of elsewhere.
+    """
+    if data_type == t.STRING:
+        return "" not in values
+    return data_type != t.BINARY or all(
+        value is None or (isinstance(value, bytes) and value and _is_text(value))
+        for value in values
+    )
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class _Leaf:

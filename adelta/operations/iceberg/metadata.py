@@ -5,6 +5,7 @@ pyiceberg parses them; adelta fetches them, all manifests at once.
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +32,8 @@ R = TypeVar("R")
 
 _FOLDER = "metadata/"
 _HINT = "metadata/version-hint.text"
+_GZIP = b"\x1f\x8b"
+_NO_SNAPSHOT = -1
 _HINTED = re.compile(r"[0-9]{1,18}")
 _NAME_MAPPING = "schema.name-mapping.default"
 
@@ -80,33 +83,63 @@ async def read_iceberg_table(store: ObjectStore, metadata: str | None) -> Iceber
         StorageError: the store refused or failed.
     """
     _check_installed()
-    path = metadata or await _hinted(store)
-    try:
-        text = await store.get(path)
-    except ObjectNotFoundError as error:
-        raise TableNotFoundError(f"{store.uri} has no Iceberg metadata {path}") from error
+    path, text = await _current_metadata(store, metadata)
     parsed = await in_thread(_guarded, path, lambda: _parsed(text))
     _check_convertible(store.uri, parsed)
     snapshot = parsed.current_snapshot()
     if snapshot is None:
+        _check_empty(path, parsed)
         return IcebergTable(parsed, ())
     roots = (str(parsed.location), store.uri)
     listing = _below(str(snapshot.manifest_list), roots)
-    data = await store.get(listing)
+    data = await _named(store, listing)
     manifests = await in_thread(_guarded, listing, lambda: _manifests(data))
     _refuse_deletes(store.uri, manifests)
 
     async def read(manifest: Any) -> list[IcebergFile]:
         at = _below(str(manifest.manifest_path), roots)
-        content = await store.get(at)
+        content = await _named(store, at)
         return await in_thread(_guarded, at, lambda: _files(manifest, content, roots))
 
     found = await map_concurrent(read, manifests, limit=store.concurrency)
-    return IcebergTable(parsed, tuple(file for files in found for file in files))
+    files = tuple(file for files in found for file in files)
+    await in_thread(_check_partitions, path, parsed, files)
+    return IcebergTable(parsed, files)
 
 
-async def _hinted(store: ObjectStore) -> str:
-    """The metadata that a table without a catalog says are current."""
+async def _current_metadata(store: ObjectStore, metadata: str | None) -> tuple[str, bytes]:
+    """The path of the current metadata, and what is there.
+
+    Raises:
+        TableNotFoundError: there is nothing.
+    """
+    paths = (metadata,) if metadata else await _hinted(store)
+    missing: ObjectNotFoundError | None = None
+    for path in paths:
+        try:
+            return path, await store.get(path)
+        except ObjectNotFoundError as error:
+            missing = error
+    raise TableNotFoundError(f"{store.uri} has no Iceberg metadata {paths[0]}") from missing
+
+
+async def _named(store: ObjectStore, path: str) -> bytes:
+    """What is at a path that the metadata name.
+
+    Raises:
+        InvalidTableError: nothing is.
+    """
+    try:
+        return await store.get(path)
+    except ObjectNotFoundError as error:
+        raise InvalidTableError(
+            f"{store.uri} lacks {path}, which its Iceberg metadata name; look whether these are "
+            "the current metadata"
+        ) from error
+
+
+async def _hinted(store: ObjectStore) -> tuple[str, ...]:
+    """The metadata that a table without a catalog says are current: plain, or by gzip."""
     try:
         version = (await store.get(_HINT)).decode(errors="replace").strip()
     except ObjectNotFoundError as error:
@@ -117,7 +150,8 @@ async def _hinted(store: ObjectStore) -> str:
         ) from error
     if not _HINTED.fullmatch(version):
         raise InvalidTableError(f"{store.uri}: {_HINT} holds {version[:50]!r}, which is no version")
-    return f"{_FOLDER}v{version}.metadata.json"
+    names = (f"v{version}.metadata.json", f"v{version}.gz.metadata.json")
+    return tuple(_FOLDER + name for name in names)
 
 
 def _check_installed() -> None:
@@ -145,7 +179,28 @@ def _guarded(path: str, parse: Callable[[], R]) -> R:
 def _parsed(text: bytes) -> Any:
     from pyiceberg.table.metadata import TableMetadataUtil
 
+    if text.startswith(_GZIP):
+        text = gzip.decompress(text)
     return TableMetadataUtil.parse_raw(text.decode())
+
+
+def _check_empty(path: str, metadata: Any) -> None:
+    """Refuse a table of which it is told only by an unknown number that it has rows."""
+    number = metadata.current_snapshot_id
+    if number is not None and number != _NO_SNAPSHOT:
+        raise InvalidTableError(f"{path} is damaged: it lacks its current snapshot, {number}")
+
+
+def _check_partitions(path: str, metadata: Any, files: Sequence[IcebergFile]) -> None:
+    """Refuse files whose partition values are not told by the specs that they were written by."""
+    lengths = {spec.spec_id: len(spec.fields) for spec in metadata.partition_specs}
+    for file in files:
+        length = lengths.get(file.spec)
+        if length is None or len(file.partition) < length:
+            raise InvalidTableError(
+                f"{path} is damaged: {file.path} was written by the partition spec {file.spec}, "
+                "which it lacks, or has more columns than the file has values"
+            )
 
 
 def _check_convertible(root: str, metadata: Any) -> None:
