@@ -156,6 +156,7 @@ class _Checks:
     )
     done: set[object] = field(default_factory=set)
     reads: int = 0
+    replaced: tuple[str, str] | None = None
 
     def add(self, scene: _Scene) -> None:
         """Have the versions read, if what they are made of has not been seen before."""
@@ -176,6 +177,15 @@ class _Checks:
         if self.found is None:
             raise violation
         self.found.append(violation)
+
+    def close(self) -> None:
+        """Read what is left to be read; and no run replaced a commit by one that reads the same.
+
+        Raises: Violation.
+        """
+        self.make()
+        if self.replaced is not None:
+            self.report(*self.replaced)
 
     def make(self) -> None:
         """Read every version, for every value of column 1. Raises: Violation."""
@@ -302,9 +312,16 @@ class _Scene:
     def ended(self) -> None:
         """Every operation has ended as its writer was told.
 
-        Those that were acknowledged are in the log. One that found nothing to do changes nothing in
-        some version, and one that was refused has met another's commit.
+        Those that were acknowledged are in the log, each in a version of its own. One that found
+        nothing to do changes nothing in some version, and one that was refused has met another's
+        commit.
         """
+        versions = Counter(version for version, _ in self.history)
+        if twice := [version for version, times in versions.items() if times > 1]:
+            put = sorted(name for version, name in self.history if version == twice[0])
+            names = " and ".join(put)
+            reason = f"Error: version {twice[0]} is the commit of {names}: one is replaced."
+            self.checks.replaced = self.checks.replaced or (reason, self.shown())
         crashed = {step.process for step in self.network.taken if step.request.kind == "crash"}
         for name, (outcome, version) in self.outcomes.items():
             logged = [v for v, each in self.history if each == name]
@@ -470,7 +487,7 @@ def _searched(checks: _Checks, *, switches: int | None, in_order: bool) -> Figur
         return _Scene(checks.configuration, checks)
 
     figures = Search(scene, switches=switches, in_order=in_order).run()
-    checks.make()
+    checks.close()
     return figures
 
 

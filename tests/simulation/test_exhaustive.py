@@ -61,6 +61,12 @@ def test_without_either_the_overwrite_is_found_in_the_fewest_switches(vectors: b
     assert "StartOperation(w1)" in violation.trace
 
 
+def test_a_commit_that_is_replaced_by_one_that_says_the_same_is_found() -> None:
+    violation = shortest(Configuration(((UPDATE,), (UPDATE,)), put_if_absent=False))
+    assert violation is not None
+    assert "version 1 is the commit of w1.1 and w2.1: one is replaced" in violation.reason
+
+
 def test_what_the_overwrite_does_not_need_is_left_out() -> None:
     alone = Configuration(((UPDATE,), (DELETE,)), put_if_absent=False)
     with_others = Configuration(((BLUE, UPDATE), (DELETE,)), put_if_absent=False)
