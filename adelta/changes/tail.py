@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from adelta._arguments import checked
+from adelta._clock import monotonic
 from adelta._streams import stream
 from adelta.changes.announced import next_commits
 from adelta.changes.missing import find_late_commit
 from adelta.changes.same_table import check_position
+from adelta.commit.coordinator import LOOK_HOLDS
 from adelta.errors import (
     AdeltaError,
     ChangesNotAvailableError,
@@ -113,7 +115,7 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
     last = await _mark_before(store, start)
     announced: Sequence[LogPath] = ()
     while True:
-        files = announced
+        files, listed_at = announced, monotonic()
         if not late and not announced:
             files = await list_log(store, version if last is None else last.version)
             if last is not None:
@@ -132,6 +134,9 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
         for at in range(0, len(commits), _AT_ONCE):
             wanted = commits[at : at + _AT_ONCE]
             there, failure = await _read(store, wanted)
+            if there and not by_owner and monotonic() - listed_at > LOOK_HOLDS:
+                listed_at = monotonic()
+                await _check_same(store, last, wanted, there)
             for commit in there:
                 owner_known = owner_known and commit.metadata is None
                 yield commit
@@ -206,8 +211,34 @@ async def _check_followed(store: ObjectStore, last: VersionMark, files: Sequence
         return  # it has been cleaned up, with all that came before
     if await last.stands(store):
         return
-    raise ChangesNotAvailableError(
-        f"{store.uri}: the commit of version {last.version}, which was read last, is gone or is "
+    raise _another(store, last.version)
+
+
+async def _check_same(
+    store: ObjectStore,
+    last: VersionMark | None,
+    files: Sequence[LogPath],
+    commits: Sequence[Commit],
+) -> None:
+    """Refuse commits some of which may be of a table that was made anew since they were listed.
+
+    Raises:
+        ChangesNotAvailableError: there is another one in the place of one of them, or of `last`.
+    """
+    pairs = zip(files, commits, strict=False)  # of some files there may be none
+    marks = [VersionMark.of_file(file, commit.info) for file, commit in pairs]
+    marks = marks if last is None else [last, *marks]
+    now = await list_log(store, marks[0].version, end=marks[-1].version)
+    for mark in marks:
+        if not any(file.path == mark.path for file in now):
+            continue  # it has been cleaned up, or the table is gone: nothing is in its place
+        if not await mark.stands_among(now, store) and not await mark.stands(store):
+            raise _another(store, mark.version)
+
+
+def _another(store: ObjectStore, version: int) -> ChangesNotAvailableError:
+    return ChangesNotAvailableError(
+        f"{store.uri}: the commit of version {version}, which was read last, is gone or is "
         "another one: the table was dropped, or made anew; read the table that is there now from "
         "its first version"
     )
