@@ -27,7 +27,14 @@ from adelta.commit.coordinator import LOOK_HOLDS
 from adelta.errors import InvalidUseError, OutsideRootError, TableNotFoundError
 from adelta.kernel.actions.protocol import TABLE_FEATURES_WRITER, Protocol
 from adelta.kernel.deletable import parse_dropped_path
-from adelta.kernel.log_path import LOG_DIR, SIDECAR_DIR, checkpoint_path, commit_path
+from adelta.kernel.log_path import (
+    LAST_CHECKPOINT_PATH,
+    LOG_DIR,
+    SIDECAR_DIR,
+    checkpoint_path,
+    commit_path,
+    commit_version,
+)
 from adelta.kernel.table_features import supported_names
 from adelta.kernel.vacuum import VacuumRules
 from adelta.log.checkpoint_writer import write_checkpoint
@@ -189,6 +196,12 @@ async def _delete(
         StorageError: the store refused or failed.
     """
     store = table.store
+    await _check_there(state)
+    if state.mark.path != commit_path(state.version) and await _has_commits(store):
+        # The table's own commit goes after all others: these are those of a table made anew, over
+        # which somebody has left the checkpoint who had no time to take it back.
+        await _delete_paths(store, [state.mark.path], Meter(None, "deleting"))
+        return
     await write_checkpoint(state, clock_of(table), in_one=True)  # and see that the table is there
     meter = Meter(on_progress, "deleting", total=len(found.files) + len(found.log))
     for start in range(0, len(found.files), _AT_ONCE):
@@ -210,6 +223,11 @@ async def _delete(
         )
 
 
+async def _has_commits(store: ObjectStore) -> bool:
+    pages = store.list(LOG_DIR, recursive=False)
+    return any([commit_version(meta.path) is not None async for page in pages for meta in page])
+
+
 async def _delete_log(state: LogState, but: Sequence[str], meter: Meter) -> None:
     store = state.store
     now = [meta.path async for page in store.list(LOG_DIR) for meta in page]
@@ -229,6 +247,8 @@ async def _check_there(state: LogState) -> None:
         StorageError: the store refused or failed.
     """
     if not await is_in_log(state):
+        # By one of this table that of another would stay away; without any a listing tells.
+        await _delete_paths(state.store, [LAST_CHECKPOINT_PATH], Meter(None, "deleting"))
         raise TableNotFoundError(f"{state.root}: the table has been dropped by somebody else too")
 
 

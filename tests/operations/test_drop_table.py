@@ -52,6 +52,30 @@ async def test_a_table_goes_with_its_files_and_what_links_lead_to_stays(tmp_path
         await adelta.drop_table(root)
 
 
+async def test_a_checkpoint_that_a_killed_drop_has_left_over_another_table_goes_alone() -> None:
+    store = MemoryStore()
+    async with Table(store.uri, store=store) as table:
+        await adelta.write_table(table, ROWS)
+
+        class Left(WrappedStore):
+            """The last thing that is deleted stays."""
+
+            async def delete(self, paths: Iterable[str]) -> None:
+                await self.inner.delete([p for p in paths if not p.endswith(".checkpoint.parquet")])
+
+        await adelta.drop_table(Table(store.uri, store=Left(store)))
+    (left,) = [m.path async for page in store.list() for m in page]
+    data = await store.get(left)
+    await store.delete([left])
+    async with Table(store.uri, store=store) as table:
+        await adelta.write_table(table, ROWS)
+    await store.put(left, data)
+    async with Table(store.uri, store=store) as table:
+        await adelta.drop_table(table)
+    async with Table(store.uri, store=store) as table:
+        assert await (await table.snapshot()).scan().count() == ROWS.num_rows
+
+
 async def test_what_is_no_table_or_holds_another_one_is_not_dropped(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"")
     with pytest.raises(TableNotFoundError):

@@ -1,9 +1,14 @@
 """A table that is dropped and made anew at the same place, again and again, in the simulated world.
 
 Writers add rows, and rows that say how many there were; who finds no table makes one. Others drop
-it; readers and tailers go on through it all, with handles that know the table before. A life of the
-table is from one version 0 to the next. In each its commits follow each other, each is of what the
-one before has left in the same life, and nobody is told of a commit, or of rows, that are of none.
+it, two at once now and then; readers, tailers and who keeps the log go on through it all, with
+handles that know the table before, and stop for seconds in the midst of it. A life of the table is
+from one version 0 to the next; the first one begins with a log that has expired. In each its
+commits follow each other and stay, each is of what the one before has left in the same life, and
+nobody is told of a commit, or of rows, that are of none. Nothing lies beside the commits that
+somebody has left who worked on the table before and has ended. Whoever dies between a commit and
+the look whether its base is there leaves that commit behind, and a checkpoint that comes late
+stands for a table until it is taken back: either spoils a life.
 """
 
 from __future__ import annotations
@@ -22,11 +27,20 @@ from adelta._clock import monotonic
 from adelta.changes import tail
 from adelta.errors import AdeltaError, CommitOutcomeUnknownError
 from adelta.kernel.actions.file_actions import decode_path
-from adelta.kernel.log_path import commit_version
-from adelta.operations import checkpoint, drop_table, write_table
+from adelta.kernel.log_path import commit_path, commit_version, parse_log_path
+from adelta.operations import (
+    checkpoint,
+    cleanup_log,
+    compact_log,
+    drop_table,
+    generate_manifest,
+    vacuum,
+    write_table,
+)
 from adelta.table import Table
+from tests.simulation.left_behind import Lazy, left_behind
 from tests.simulation.store import Bucket, Direct, SimulatedStore
-from tests.simulation.weather import Weather, WeatherStation
+from tests.simulation.weather import Weather
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -42,6 +56,14 @@ _URI = "s3://simulated/table"
 _SECONDS = 40.0
 _NOBODY = -1  # counts of rows that count nothing
 _DROPPED = b"adelta.dropped"
+_AGED = 40 * 86_400.0  # seconds
+_LOOKS = 2.0  # seconds from one look at what lies beside the commits to the next
+_SETTINGS: tuple[dict[str, str], ...] = (
+    {},
+    {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3"},
+    {"adelta.logCompactionInterval": "2", "delta.checkpointInterval": "5"},
+    {"delta.compatibility.symlinkFormatManifest.enabled": "true"},
+)
 
 Row = tuple[int, int]
 
@@ -51,7 +73,9 @@ class _Life:
     """What became of the table from a version 0 on: its commits' names, and rows as they say."""
 
     began: float
+    id: str = ""
     ended: float = float("inf")
+    spoilt: float = float("inf")
     names: dict[int, str | None] = field(default_factory=dict)
     rows: list[tuple[Row, ...]] = field(default_factory=list)
 
@@ -83,14 +107,18 @@ class _Remaking:
         self.followed: list[list[tuple[float, int, str | None]]] = []
         self.wrong: list[str] = []
         self.rows: dict[str, Row] = {}  # what whoever has that name wants to add
+        self.calm = not faults  # who looks is told, and who takes back is let
+        self.settings = self.random.choice(_SETTINGS)
+        self.networks: list[Lazy] = []
 
     # --------------------------------------------------------------------------- what the log is
 
     def _keep(self, path: str, data: bytes | None) -> None:
-        version = commit_version(path)
+        version, now = commit_version(path), self.world.loop.time()
         if version is None:
+            if data is not None and self.lives and self._is_foreign(path):
+                self.lives[-1].spoilt = min(now, self.lives[-1].spoilt)
             return
-        now = self.world.loop.time()
         if data is None:
             self._take_back(version)
         elif version == 0:
@@ -98,28 +126,66 @@ class _Remaking:
                 self.lives[-1].ended = min(now, self.lives[-1].ended)
             self.lives.append(_Life(now))
             self._add(0, data)
+            if any(map(self._is_foreign, self.bucket.objects)):
+                self.lives[-1].spoilt = now
+            self.world.loop.call_later(_LOOKS, self._look_at, self.lives[-1])
         elif self.lives[-1].ended > now:
             self._add(version, data)
 
     def _take_back(self, version: int) -> None:
         life = self.lives[-1]
-        if life.ended == float("inf") and version and version == max(life.names):
+        if min(life.ended, life.spoilt) < float("inf") or version not in life.names:
+            return
+        if version and version == max(life.names):
             del life.names[version], life.rows[-1]
+        elif life is not self.lives[0]:  # which has expired, as far as it was there at first
+            self.wrong.append(f"version {version} is deleted of a table that is there")
+
+    def _look_at(self, life: _Life) -> None:
+        is_first = life is self.lives[0]  # in which there is what others lack
+        if is_first or life is not self.lives[-1] or not self.calm:
+            return
+        if min(life.ended, life.spoilt) < float("inf"):
+            return
+        self.world.loop.call_later(_LOOKS, self._look_at, life)
+        excused = {path for each in self.networks for path in each.sent}
+        found = left_behind(self.bucket, life.id, max(life.names), excused)
+        self.wrong += [f"{path} is left of a table before" for path in found]
+
+    def _is_foreign(self, path: str) -> bool:
+        """Whether it is a checkpoint that brings back another table, or one that is dropped."""
+        file, life = parse_log_path(path), self.lives[-1]
+        if file is None or not file.is_checkpoint:
+            return False
+        latest, is_over = max(life.names), life.ended < float("inf")
+        gone = is_over and commit_path(latest) not in self.bucket.objects
+        return file.version > latest or gone
+
+    def _is_left(self, version: int) -> bool:
+        """Whether somebody who has died has put a commit there, and had no time to look."""
+        path = commit_path(version)
+        dead = (each for each in self.networks if not each.process.alive)
+        return path in self.bucket.objects and any(path in each.sent for each in dead)
 
     def _add(self, version: int, data: bytes) -> None:
+        now = self.world.loop.time()
         life, actions = self.lives[-1], [*map(json.loads, data.splitlines())]
         if version != len(life.rows):
             return  # it has to be taken back; else its name is in no life
+        if self._is_left(version + 1):
+            life.spoilt = min(now, life.spoilt)
         told = next(each["commitInfo"] for each in actions if "commitInfo" in each)
         said = told.get("userMetadata")
         life.names[version] = said
+        life.id = next((each["metaData"]["id"] for each in actions if "metaData" in each), life.id)
         if _DROPPED in data:
             life.rows.append(())
-            life.ended = self.world.loop.time()
+            life.ended = now
             return
         before = life.rows[-1] if version else ()
         row = self.rows[said] if said else None
-        if row and row[1] != _NOBODY and row[1] != len(before):
+        counts = row and row[1] != _NOBODY and life.spoilt == float("inf")
+        if row and counts and row[1] != len(before):
             self.wrong.append(f"version {version} counts {row[1]} rows, where {len(before)} were")
         life.rows.append(before if row is None else (*before, row))
         for each in actions:
@@ -148,7 +214,9 @@ class _Remaking:
             self.said.append(_Said(begun, monotonic(), version, name))
 
     async def _append(self, table: Table, name: str) -> int | None:
-        return (await write_table(table, _data(self.rows[name]), user_metadata=name)).version
+        row, settings = _data(self.rows[name]), self.settings
+        made = await write_table(table, row, user_metadata=name, properties=settings)
+        return made.version
 
     async def _count(self, table: Table, name: str) -> int | None:
         """Add a row that says how many there are: what it has read is of the table it goes to."""
@@ -169,8 +237,13 @@ class _Remaking:
         self.said.append(_Said(begun, monotonic(), there.version, rows=tuple(sorted(rows))))
 
     async def _keep_up(self, table: Table) -> None:
+        keep = self.random.choice((checkpoint, compact_log, generate_manifest, vacuum))
         with suppress(AdeltaError):
-            await checkpoint(table)
+            await keep(table)
+
+    async def _clean(self, table: Table) -> None:
+        with suppress(AdeltaError):
+            await cleanup_log(table)
 
     async def _drop(self, table: Table) -> None:
         await asyncio.sleep(self.random.uniform(0, 5))
@@ -183,15 +256,34 @@ class _Remaking:
             async for commit in tail(table, poll=0.2):
                 got += [(monotonic(), commit.version, commit.info.user_metadata)]
 
+    async def _make(self) -> None:
+        """The table at first, with versions that nobody needs any more."""
+        table = self._table(Direct())
+        for number in range(4):
+            self.rows[name := str(number)] = (number, _NOBODY)
+            await self._append(table, name)
+        await checkpoint(table)
+        await asyncio.sleep(_AGED)
+        self.rows["4"] = (4, _NOBODY)
+        await self._append(table, "4")
+        await checkpoint(table)
+        await asyncio.sleep(_AGED)
+        self.rows["5"] = (5, _NOBODY)
+        await self._append(table, "5")
+
     async def _again_and_again(self, work: Callable[[Table], Awaitable[None]], name: str) -> None:
         """Do it over and over, in one process after the other, each with a handle that stays."""
         for number in range(1_000_000):
             process = self.world.process(f"{name}{number}")
-            table = self._table(WeatherStation(self.world, self.weather))
+            lazy = self.random.choice([0.0, 0.0, 0.02, 0.1])
+            network = Lazy(self.world, self.weather, process, self.random, lazy)
+            self.networks.append(network)
+            table = self._table(network)
 
-            async def works(table: Table = table) -> None:
+            async def works(table: Table = table, network: Lazy = network) -> None:
                 while True:
                     await work(table)
+                    network.sent.clear()
                     await asyncio.sleep(self.random.uniform(0, 0.3))
 
             task = process.start(works())
@@ -202,12 +294,15 @@ class _Remaking:
 
     async def main(self) -> list[str]:
         """All of it; what is wrong."""
+        await self._make()
         works: Mapping[str, Callable[[Table], Awaitable[None]]] = {
             "writer": self._write,
             "second": self._write,
             "third": self._write,
             "keeper": self._keep_up,
+            "cleaner": self._clean,
             "dropper": self._drop,
+            "other": self._drop,
             "tailer": self._follow,
         }
         tasks = [
@@ -227,10 +322,11 @@ class _Remaking:
     # ------------------------------------------------------------------------------ what is wrong
 
     def _told_wrongly(self) -> list[str]:
+        ends = [*(life.began for life in self.lives[1:]), float("inf")]
         found = [
             f"{each} is of no life of the table at that time"
             for each in self.said
-            if not any(_is_of(each, life) for life in self.lives)
+            if not any(_is_of(each, *life) for life in zip(self.lives, ends, strict=True))
         ]
         there = {name for life in self.lives for name in life.names.values()}
         found += [f"{name} failed, and is in the log" for name in sorted(there & self.undone)]
@@ -244,7 +340,7 @@ class _Remaking:
         at = self.lives.index(life) + 1
         over = self.lives[at].began if at < len(self.lives) else float("inf")
         return [version for _, version, _ in got] == [*range(len(got))] and all(
-            life.names.get(version) == name or life.ended <= time < over
+            life.names.get(version) == name or min(life.ended, life.spoilt) <= time < over
             for time, version, name in got
         )
 
@@ -254,10 +350,11 @@ class _Remaking:
             snapshot = await self._table(Direct()).snapshot()
             found = await snapshot.scan().to_arrow()
         except AdeltaError as error:
-            over = life.ended < float("inf") or _commits(self.bucket) == []
+            over = min(life.ended, life.spoilt) < float("inf") or _commits(self.bucket) == []
+            over = over or any(map(self._is_left, map(commit_version, _commits(self.bucket))))
             return [] if over else [f"what is left cannot be read: {error!r:.200}"]
         rows = sorted(zip(found["id"].to_pylist(), found["count"].to_pylist(), strict=True))
-        if rows == sorted(life.rows[-1]):
+        if rows == sorted(life.rows[-1]) or life.spoilt < float("inf"):
             return []
         return [f"what is left has the rows {rows}, and ought to have {sorted(life.rows[-1])}"]
 
@@ -270,7 +367,11 @@ def _commits(bucket: Bucket) -> list[str]:
     return [path for path in bucket.objects if commit_version(path) is not None]
 
 
-def _is_of(said: _Said, life: _Life) -> bool:
+def _is_of(said: _Said, life: _Life, over: float) -> bool:
+    if life.spoilt <= said.ended and said.begun < over:
+        return True
+    if said.name and life.ended <= said.begun < over:
+        return True  # where the log is being deleted there are names for commits, which go as well
     if said.ended < life.began or said.begun > life.ended or said.version not in life.names:
         return said.rows == () and not said.name  # a table that is dropped has no rows
     if said.name:

@@ -28,4 +28,12 @@ def test_a_tailer_that_goes_on_in_another_table_is_found(monkeypatch: pytest.Mon
         """Nothing is seen to be another table's."""
 
     monkeypatch.setattr(import_module("adelta.changes.tail"), "_check_followed", never)
-    assert any("a tailer got" in each for seed in (7, 8) for each in remade(seed)[-1])
+    assert any("a tailer got" in each for seed in (88,) for each in remade(seed)[-1])
+
+
+def test_a_drop_that_goes_on_in_another_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(_: object) -> None:
+        """Nothing is seen to be gone."""
+
+    monkeypatch.setattr(import_module("adelta.operations.drop_table"), "_check_there", never)
+    assert any("is deleted of a table" in each for seed in (1, 3) for each in remade(seed)[-1])
