@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import orjson
 
 from adelta._arguments import check_choice, checked
-from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import (
@@ -27,20 +26,17 @@ from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.log_path import LOG_DIR
 from adelta.kernel.partition import HIVE_DEFAULT_PARTITION
 from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.column_mapping import map_columns
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     COLUMN_MAPPING_MODE,
-    check_change,
-    completed_metadata,
     protocol_for_new_table,
     stored_properties,
-    upgraded_protocol,
     validate_properties,
 )
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
-from adelta.kernel.transaction.creation import NewTable
 from adelta.operations.convert_files import ConvertTask, StatisticsWanted
 from adelta.operations.convert_schema import (
     FolderNames,
@@ -63,6 +59,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.schema.types import StructField
+    from adelta.kernel.transaction.creation import NewTable
     from adelta.operations.convert_files import ConvertResult
     from adelta.operations.create import ArrowSchema
     from adelta.progress import OnProgress
@@ -423,32 +420,20 @@ def _new_table(
 ) -> NewTable:
     """What the first commit says of the table, whose files have columns by their own names."""
     mode = COLUMN_MAPPING_MODE.read(asked)
-    plain = {key: value for key, value in asked.items() if not _is_mapping(key)}
+    if mode == "name":
+        schema, _ = map_columns(schema, 0, lambda _, field: field.name)
     first = new_table(
         schema,
         partition_by=tuple(field.name for field in partitions),
-        properties=plain,
+        properties=asked,
         name=name,
         description=description,
     )
-    by_ids = first.configuration.column_mapping_mode != "none"  # by properties that imply it
-    if by_ids or mode not in ("none", "name"):
+    made = first.configuration
+    if mode == "id" or made.column_mapping_mode != mode or made.iceberg_compat:
         raise InvalidPropertyError(
             "the properties would find columns by ids, which the files do not have; convert "
             "them without, or with delta.columnMapping.mode 'name' and nothing for Iceberg's "
             "clients"
         )
-    if mode == "none":
-        return first
-    before = first.metadata
-    after = before.with_configuration({**before.configuration, **stored_properties(asked)})
-    protocol = upgraded_protocol(first.protocol, before, after, asked) or first.protocol
-    after = completed_metadata(before, after, protocol, lambda: str(new_uuid()))
-    mapped = NewTable(protocol, after)
-    mapped.configuration.check_writable("the new table")
-    check_change(TableConfiguration(protocol, before), mapped.configuration)
-    return mapped
-
-
-def _is_mapping(key: str) -> bool:
-    return key.lower() == COLUMN_MAPPING_MODE.key.lower()
+    return first

@@ -329,6 +329,23 @@ async def test_names_in_files_stay_where_columns_are_mapped(tmp_path: Path) -> N
     assert rows.select(["renamed", "s", "p"]).to_pylist() == [{"renamed": 1, "s": {"x": 2}, "p": 1}]
 
 
+async def test_names_that_need_mapping_may_be_those_of_the_files(tmp_path: Path) -> None:
+    rows = pa.table({"a b": [1], "c": [{"d,e": 2}]})
+    put(tmp_path, "p q=1/a.parquet", rows)
+    asked: dict[str, Any] = {"partition_schema": "`p q` INT"}
+    with pytest.raises(SchemaMismatchError, match="needs column mapping"):
+        await adelta.convert(tmp_path, **asked)
+    mapped = {"delta.columnMapping.mode": "name"}
+    await adelta.convert(tmp_path, **asked, properties=mapped)
+    await adelta.write_table(tmp_path, pa.table({"a b": [2], "p q": pa.array([1], pa.int32())}))
+    async with adelta.open_table(tmp_path) as table:
+        found = await (await table.snapshot()).scan(where="`a b` > 0").to_arrow()
+    assert sorted(found.to_pylist(), key=lambda row: row["a b"]) == [
+        {"a b": 1, "c": {"d,e": 2}, "p q": 1},
+        {"a b": 2, "c": None, "p q": 1},
+    ]
+
+
 @pytest.mark.parametrize(
     ("partitions", "message"),
     [
