@@ -24,7 +24,7 @@ from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.file_id import FileId, file_ids
 from adelta.operations.analyze_files import AnalyzeTask
-from adelta.operations.analyze_stats import lacks, wanted_columns
+from adelta.operations.analyze_stats import UNBOUNDED_TAG, Unbounded, lacks, wanted_columns
 from adelta.progress import Meter
 from adelta.table import begin, executor_of, latest_state, opened, roots_of
 from adelta.write.conditions import condition_of, said_of
@@ -59,8 +59,9 @@ class AnalyzeMetrics:
         num_files: how many files were looked at.
         num_files_lacking: those of them that lacked statistics.
         num_files_read: those whose footers did not suffice.
-        num_files_updated: those that have new statistics. Files that others removed meanwhile, and
-            those of which nothing more can be said, have none.
+        num_files_updated: those that have new statistics, or of which it was found that no more can
+            be said, so that they are not looked at again. Files that others removed meanwhile have
+            none.
     """
 
     version: int | None
@@ -107,14 +108,15 @@ async def analyze(
         asked = None if columns is None else tuple(columns)
         wanted = await in_thread(wanted_columns, configuration, asked)
         found = await _files(state, predicate)
-        lacking = await in_thread(_lacking, found, wanted)
+        prefix = configuration.properties.data_skipping_string_prefix_length
+        lacking = await in_thread(_lacking, found, wanted, prefix)
         metrics = AnalyzeMetrics(None, found.num_files, len(lacking))
         if dry_run or not lacking:
             return metrics
         meter = Meter(on_progress, "reading statistics", total=len(lacking))
         results = await _run(handle, configuration, lacking, wanted, meter)
         metrics = replace(metrics, num_files_read=sum(each.num_read for each in results))
-        computed = await in_thread(_computed, results, handle.uri)
+        computed = await in_thread(_computed, results, wanted, prefix, handle.uri)
         text = await said_of(predicate)
         request = TransactionRequest(
             operation="COMPUTE STATS",
@@ -139,11 +141,20 @@ async def _files(state: LogState, predicate: Node | None) -> FileSet:
     return await state.files_matching(skipping)
 
 
-def _lacking(files: FileSet, wanted: Sequence[WantedColumn]) -> list[AddFile]:
+def _lacking(files: FileSet, wanted: Sequence[WantedColumn], prefix: int) -> list[AddFile]:
     texts = files.table.column("stats").to_pylist()
-    known: dict[str | None, bool] = {}
-    mask = [known.setdefault(text, lacks(text, wanted)) for text in texts]
+    tags = map(_tag_of, files.table.column("tags").to_pylist())
+    known: dict[tuple[str | None, str | None], bool] = {}
+    mask = []
+    for key in zip(texts, tags, strict=True):
+        if key not in known:
+            known[key] = lacks(key[0], wanted, Unbounded.of(key[1], prefix))
+        mask.append(known[key])
     return list(files.filter(array_of(mask, pa.bool_())).rows())
+
+
+def _tag_of(tags: Sequence[tuple[str, str | None]] | None) -> str | None:
+    return dict(tags or ()).get(UNBOUNDED_TAG)
 
 
 async def _run(
@@ -162,18 +173,26 @@ async def _run(
     )
 
 
-def _computed(results: Sequence[AnalyzeResult], root: str) -> dict[FileId, tuple[AddFile, str]]:
-    """The files of which there is more to say, with their new statistics."""
-    return {
-        FileId.of(file, root): (file, stats)
-        for each in results
-        for file, stats in zip(each.files, each.stats, strict=True)
-        if stats != file.stats
-    }
+def _computed(
+    results: Sequence[AnalyzeResult], wanted: Sequence[WantedColumn], prefix: int, root: str
+) -> dict[FileId, tuple[AddFile, AddFile]]:
+    """The files of which there is more to say, as they were and with what is said of them."""
+    found = {}
+    for each in results:
+        for file, stats in zip(each.files, each.stats, strict=True):
+            before = Unbounded.of((file.tags or {}).get(UNBOUNDED_TAG), prefix)
+            tag = before.after(stats, wanted).tag
+            tags = {key: text for key, text in (file.tags or {}).items() if key != UNBOUNDED_TAG}
+            if tag is not None:
+                tags[UNBOUNDED_TAG] = tag
+            after = replace(file, stats=stats, tags=tags or None)
+            if after.stats != file.stats or tags != (file.tags or {}):
+                found[FileId.of(file, root)] = file, after
+    return found
 
 
 async def _commit(
-    table: Table, request: TransactionRequest, computed: Mapping[FileId, tuple[AddFile, str]]
+    table: Table, request: TransactionRequest, computed: Mapping[FileId, tuple[AddFile, AddFile]]
 ) -> tuple[int | None, int]:
     """The version with the statistics of the files that are still live, and how many these are."""
     for left in reversed(range(_TRIES)):
@@ -191,14 +210,14 @@ async def _commit(
 
 
 def _again(
-    live: FileSet, computed: Mapping[FileId, tuple[AddFile, str]], root: str
+    live: FileSet, computed: Mapping[FileId, tuple[AddFile, AddFile]], root: str
 ) -> list[AddFile]:
     """The live files that are as they were when their statistics were computed, with these."""
     texts = array_of([file_id.text for file_id in computed], pa.string())
     still = live.filter(pc.is_in(file_ids(live.table, root), value_set=texts))
     found = []
     for file in still.rows():
-        before, stats = computed[FileId.of(file, root)]
-        if file.stats == before.stats:
-            found.append(replace(file, stats=stats))
+        before, after = computed[FileId.of(file, root)]
+        if (file.stats, file.tags) == (before.stats, before.tags):
+            found.append(replace(file, stats=after.stats, tags=after.tags))
     return found

@@ -1,4 +1,9 @@
-"""The `stats` texts of files that are analysed: what they lack, and what is put into them."""
+"""The `stats` texts of files that are analysed: what they lack, and what is put into them.
+
+Of some columns no bounds can be stated, such as the greatest value where there is a NaN. A file
+never changes, so that a tag of its action says of which columns that has been found, and they are
+not read again. It is no statistic, and claims nothing to readers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,10 @@ if TYPE_CHECKING:
 
     from adelta.kernel.table_configuration import TableConfiguration
 
-__all__ = ["WantedColumn", "lacks", "merged_stats", "wanted_columns"]
+__all__ = ["UNBOUNDED_TAG", "Unbounded", "WantedColumn", "lacks", "merged_stats", "wanted_columns"]
+
+UNBOUNDED_TAG = "adelta.statistics.unbounded"
+"""The tag of a file that names the columns of which no bounds can be stated."""
 
 _BOUNDS = ("minValues", "maxValues")
 _BY_COLUMN = (*_BOUNDS, "nullCount")
@@ -78,21 +86,56 @@ def _is_below(path: tuple[str, ...], name: str) -> bool:
     return whole == wanted or whole.startswith(f"{wanted}.")
 
 
-def lacks(stats: str | None, columns: Sequence[WantedColumn]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Unbounded:
+    """Columns of a file of which no bounds can be stated, where texts are cut to a `prefix`."""
+
+    prefix: int
+    columns: frozenset[tuple[str, ...]] = frozenset()
+
+    @classmethod
+    def of(cls, tag: str | None, prefix: int) -> Unbounded:
+        """What a file's tag says; nothing where texts were cut otherwise, or it cannot be read."""
+        try:
+            found = orjson.loads(tag or "{}")
+            if found["prefix"] == prefix:
+                return cls(prefix, frozenset(tuple(map(str, path)) for path in found["columns"]))
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            pass  # of another writer, who may name tags as it likes
+        return cls(prefix)
+
+    def after(self, stats: str, columns: Sequence[WantedColumn]) -> Unbounded:
+        """With those of `columns` that an analysis has looked at, and `stats` lack bounds of."""
+        found = _parsed(stats)
+        missing = {each.physical for each in columns if _lacks_bounds(found, each)}
+        looked_at = {each.physical for each in columns}
+        return Unbounded(self.prefix, (self.columns - looked_at) | missing)
+
+    @property
+    def tag(self) -> str | None:
+        """The text of the tag; None where there is no such column."""
+        if not self.columns:
+            return None
+        return orjson.dumps({"prefix": self.prefix, "columns": sorted(self.columns)}).decode()
+
+
+def lacks(stats: str | None, columns: Sequence[WantedColumn], unbounded: Unbounded) -> bool:
     """Whether `stats` leave out the number of rows, or anything of `columns` that could be said."""
     found = _parsed(stats)
-    rows = found.get("numRecords")
-    if not isinstance(rows, str):
+    if not isinstance(found.get("numRecords"), str):
         return True
-    for column in columns:
-        nulls = _at(found.get("nullCount"), column.physical)
-        if nulls is None:
-            return True
-        if column.bounded and nulls != rows:
-            bounds = (_at(found.get(name), column.physical) for name in _BOUNDS)
-            if any(bound is None for bound in bounds):
-                return True
-    return False
+    return any(
+        _at(found.get("nullCount"), column.physical) is None
+        or (column.physical not in unbounded.columns and _lacks_bounds(found, column))
+        for column in columns
+    )
+
+
+def _lacks_bounds(found: dict[str, Any], column: WantedColumn) -> bool:
+    nulls = _at(found.get("nullCount"), column.physical)
+    if not column.bounded or nulls == found.get("numRecords"):
+        return False
+    return any(_at(found.get(name), column.physical) is None for name in _BOUNDS)
 
 
 def merged_stats(

@@ -72,7 +72,30 @@ async def test_statistics_come_to_be_those_that_a_write_states(tmp_path: Path) -
         assert commit.removes.num_rows == 0
         break
     again = await adelta.analyze(tmp_path / "bare")  # of a NaN nothing more can be said
-    assert (again.version, again.num_files_updated) == (None, 0)
+    assert again == adelta.AnalyzeMetrics(None, num_files=2, num_files_lacking=0)
+
+
+async def test_columns_that_have_no_bounds_are_not_read_again(tmp_path: Path) -> None:
+    rows = pa.table({"f": [float("nan"), 1.0], "t": ["\U0010ffff" * 40] * 2, "n": [1, 2]})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    await adelta.convert(tmp_path, collect_statistics=False)
+    for columns, updated in ((["n"], 1), (["f"], 1), (None, 1), (["t", "f"], 0), (None, 0)):
+        done = await adelta.analyze(tmp_path, columns=columns)
+        assert (done.num_files_lacking, done.num_files_updated) == (updated, updated)
+        again = await adelta.analyze(tmp_path, columns=columns, dry_run=True)
+        assert again.num_files_lacking == 0
+    (found,) = await stats(tmp_path)
+    assert found["maxValues"] == {"n": 2}
+    await adelta.checkpoint(tmp_path)
+    await adelta.set_properties(tmp_path, {"delta.enableDeletionVectors": "true"})
+    await adelta.delete(tmp_path, "n = 1")
+    assert (await adelta.analyze(tmp_path)).num_files_lacking == 0
+    longer = {"delta.dataSkippingStringPrefixLength": "50"}
+    await adelta.set_properties(tmp_path, longer)  # all of the text, which is a bound
+    assert (await adelta.analyze(tmp_path)).num_files_updated == 1
+    (found,) = await stats(tmp_path)
+    assert found["maxValues"] == {"n": 2, "t": "\U0010ffff" * 40}
+    assert (await adelta.analyze(tmp_path)).num_files_lacking == 0
 
 
 async def test_footers_alone_suffice_for_whole_numbers_and_texts(
