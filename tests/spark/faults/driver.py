@@ -36,7 +36,9 @@ __all__ = [
     "STREAM",
     "TASKS",
     "TASK_FAULTS",
+    "die",
     "rows_of",
+    "session",
     "write",
 ]
 
@@ -210,8 +212,8 @@ def _outcome(spark: SparkSession, path: str, fault: str) -> str:
     return "written"
 
 
-def main() -> None:
-    master, *work = sys.argv[1:]
+def session(master: str, *, speculation: bool) -> SparkSession:
+    """A session of a driver, in which slow tasks may run twice."""
     conf = {
         "spark.driver.memory": "768m",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
@@ -221,7 +223,7 @@ def main() -> None:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
     }
-    if any("speculation" in item for item in work):
+    if speculation:
         conf |= {
             "spark.speculation": "true",
             "spark.speculation.interval": "100ms",
@@ -230,6 +232,12 @@ def main() -> None:
         }
     spark = adelta.spark.get_session("faults", master, conf)
     spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def main() -> None:
+    master, *work = sys.argv[1:]
+    spark = session(master, speculation=any("speculation" in item for item in work))
     for item in work:
         fault, _, path = item.partition("=")
         print(_outcome(spark, path, fault), flush=True)
