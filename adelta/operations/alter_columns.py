@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
-from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.json import schema_to_string, type_to_json
 from adelta.kernel.schema.types import StructField, StructType
@@ -128,6 +127,8 @@ async def _staged(
 async def replace_columns(table: TableOrAddress, columns: Sequence[AddedColumn]) -> AlterMetrics:
     """Let these be the columns of a table, in this order; those of the same name keep their values.
 
+    So do the fields of structs, which are added, dropped and put in order alike.
+
     Raises:
         SchemaMismatchError: a column that is there would become another type that is no wider one.
         AdeltaError: as `alter_columns` does.
@@ -136,19 +137,7 @@ async def replace_columns(table: TableOrAddress, columns: Sequence[AddedColumn])
         tx,
         at,
     ):
-        for column in columns:
-            present = tx.metadata.schema.field(column.field.name)
-            if present is None:
-                await _staged(tx, at, replace(column, first=False, after=None))
-                continue
-            change = _difference(present, column)
-            if change != ColumnChange():
-                await stage_changed(tx, at, shown((present.name,)), change)
-        wanted = [column.field.name.lower() for column in columns]
-        gone = [f.name for f in tx.metadata.schema if f.name.lower() not in wanted]
-        if gone:
-            await stage_dropped(tx, at, [shown((name,)) for name in gone])
-        await _in_order(tx, wanted)
+        await _replace(tx, at, (), columns)
         tx.describe(
             columns=[
                 {
@@ -163,16 +152,52 @@ async def replace_columns(table: TableOrAddress, columns: Sequence[AddedColumn])
     return AlterMetrics(tx.version)
 
 
+async def _replace(
+    tx: TransactionCore, table: Table, inside: tuple[str, ...], columns: Sequence[AddedColumn]
+) -> None:
+    """Let these be the fields of the struct at a path, or of the table."""
+    for column in columns:
+        present = _fields(tx, inside).field(column.field.name)
+        if present is None:
+            parent = shown(inside) if inside else None
+            await _staged(tx, table, replace(column, parent=parent, first=False, after=None))
+            continue
+        path, new = (*inside, present.name), column.field.type
+        if isinstance(present.type, StructType) and isinstance(new, StructType):
+            await _replace(tx, table, path, [AddedColumn(field) for field in new])
+            column = replace(column, field=replace(column.field, type=_fields(tx, path)))
+            present = replace(present, type=_fields(tx, path))
+        change = _difference(present, column)
+        if change != ColumnChange():
+            await stage_changed(tx, table, shown(path), change)
+    wanted = [column.field.name.lower() for column in columns]
+    gone = [f.name for f in _fields(tx, inside) if f.name.lower() not in wanted]
+    if gone:
+        await stage_dropped(tx, table, [shown((*inside, name)) for name in gone])
+    await _in_order(tx, inside, wanted)
+
+
+def _fields(tx: TransactionCore, inside: tuple[str, ...]) -> StructType:
+    """The fields of the struct at a path, as they are staged, or those of the table."""
+    found = tx.metadata.schema
+    for name in inside:
+        found = _struct(found, name)
+    return found
+
+
+def _struct(schema: StructType, name: str) -> StructType:
+    """The fields of a struct among fields."""
+    field = schema.field(name)
+    assert field is not None
+    assert isinstance(field.type, StructType)
+    return field.type
+
+
 def _difference(present: StructField, wanted: AddedColumn) -> ColumnChange:
     """What makes a column that is there the one that is wanted, its values kept."""
     field = wanted.field
     comment = field.metadata.get("comment")
     same = present.type == field.type or type_to_json(present.type) == type_to_json(field.type)
-    if not same and isinstance(field.type, StructType):
-        raise SchemaMismatchError(
-            f"column {present.name!r} is {present.type}, and would become {field.type}: add, drop "
-            "or change its fields one by one"
-        )
     return ColumnChange(
         type=None if same else field.type,
         nullable=None if present.nullable == field.nullable else field.nullable,
@@ -181,12 +206,21 @@ def _difference(present: StructField, wanted: AddedColumn) -> ColumnChange:
     )
 
 
-async def _in_order(tx: TransactionCore, names: Sequence[str]) -> None:
-    """Stage the columns in the order of these names, which are in lower case."""
-    schema = tx.metadata.schema
-    ordered = sorted(schema, key=lambda field: names.index(field.name.lower()))
-    if ordered != list(schema):
-        text = schema_to_string(StructType(tuple(ordered)))
+async def _in_order(tx: TransactionCore, inside: tuple[str, ...], names: Sequence[str]) -> None:
+    """Stage the fields at a path in the order of these names, which are in lower case."""
+    fields = _fields(tx, inside)
+    ordered = sorted(fields, key=lambda field: names.index(field.name.lower()))
+    if ordered != list(fields):
+        text = schema_to_string(_with(tx.metadata.schema, inside, StructType(tuple(ordered))))
         changed = replace(tx.metadata, schema_string=text)
         await in_thread(stage_metadata, tx, changed)
         await check_still_clustered(tx)
+
+
+def _with(schema: StructType, inside: tuple[str, ...], fields: StructType) -> StructType:
+    """The schema with other fields in the struct at a path."""
+    if not inside:
+        return fields
+    name, *deeper = inside
+    changed = _with(_struct(schema, name), tuple(deeper), fields)
+    return StructType(tuple(replace(f, type=changed) if f.name == name else f for f in schema))

@@ -73,6 +73,32 @@ def test_a_statement_is_one_commit(spark: SparkSession, db: str, tmp_path: Path)
     assert len(commits(path)) == version
 
 
+def test_fields_of_structs_are_replaced_like_columns(
+    spark: SparkSession, db: str, tmp_path: Path
+) -> None:
+    name, path = f"{db}.boxes", str(tmp_path / "db" / "boxes")
+    spark.sql(
+        f"CREATE TABLE {name} (a STRING, b STRUCT<x: STRING, y: STRING, z: STRUCT<p: INT>>) USING"
+        " adelta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    spark.sql(f"INSERT INTO {name} VALUES ('a', struct('x', 'y', struct(1)))")
+    spark.sql(
+        f"ALTER TABLE {name} REPLACE COLUMNS (c STRING,"
+        " b STRUCT<y: STRING COMMENT 'of y', n: STRING, z: STRUCT<q: INT, p: INT>>, a STRING)"
+    )
+    assert spark.table(name).columns == ["c", "b", "a"]
+    [found] = spark.table(name).collect()
+    assert found == (None, ("y", None, (None, 1)), "a")
+    assert found.b.asDict() == {"y": "y", "n": None, "z": (None, 1)}
+    kept = spark.table(name).schema["b"].dataType["y"].metadata  # type: ignore[index]
+    assert kept["comment"] == "of y"
+    assert commits(path)[-1][0] == "REPLACE COLUMNS"
+    spark.sql(f"INSERT INTO {name} VALUES ('c', struct('y', 'n', struct(5, 6)), 'a')")
+    assert spark.table(name).where("b.z.q = 5").count() == 1
+    with pytest.raises(AnalysisException, match="wider types"):
+        spark.sql(f"ALTER TABLE {name} REPLACE COLUMNS (c STRING, b STRUCT<y: INT>, a STRING)")
+
+
 def test_partitions_are_shown_and_statistics_computed(
     spark: SparkSession, db: str, tmp_path: Path
 ) -> None:
