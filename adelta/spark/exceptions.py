@@ -227,6 +227,7 @@ _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
     ),
     "replaced_by_missing_column": (AnalysisException, "UNRESOLVED_INSERT_REPLACE_USING_COLUMN"),
     "set_twice": (AnalysisException, "DELTA_CONFLICT_SET_COLUMN"),
+    "text_too_long": (SparkRuntimeException, "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"),
     "timestamp_invalid": (RefusedRequest, "DELTA_TIMESTAMP_INVALID"),
     "where_beyond_partitions": (AnalysisException, "DELTA_NON_PARTITION_COLUMN_REFERENCE"),
     "where_of_clustered_table": (

@@ -18,23 +18,28 @@ from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.define_with_rows import define_with_rows
 from adelta.spark.allowed_origins import allow_origin
 from adelta.spark.by_position import by_position
+from adelta.spark.committing import session_commits
 from adelta.spark.dataframes import read, write
 from adelta.spark.exceptions import name_taken
 from adelta.spark.hadoop_conf import prefixed
-from adelta.spark.identifiers import quoted
+from adelta.spark.identifiers import FORMATS, quoted
 from adelta.spark.options import ReadOptions, WriteOptions, absolute_uri
 from adelta.spark.own_reads import made_of
 from adelta.spark.replace_options import ReplaceOptions
 from adelta.spark.replacing import replace_rows
 from adelta.spark.session import ensure_registered
-from adelta.spark.session_settings import merges_schemas, write_settings
+from adelta.spark.session_settings import (
+    merges_schemas,
+    with_default_properties,
+    write_settings,
+)
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import cluster_session, frame, named_table, storage_options
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.table_creation import TableWish, create_as_wished
 from adelta.spark.table_names import add_name, drop_name, find_table
-from adelta.spark.types import to_spark_schema
-from adelta.sql.execute.definition import field_of, layout_of, like_table
+from adelta.spark.types import to_declared_schema, to_spark_schema
+from adelta.sql.execute.definition import columns_of, field_of, layout_of, like_table
 from adelta.sql.execute.full_names import merge_by_aliases
 from adelta.sql.execute.rows import overwrites_dynamically, replaced_rows, target_columns
 from adelta.sql.records import NOTHING, table_of
@@ -235,7 +240,8 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
         options = storage_options(spark, str(table.path))
         if statement.query is None:
             session = cluster_session(spark, str(table.path), zone)
-            call(run_statement, replace(statement, table=table), session)
+            made = replace(_with_defaults(spark, statement), table=table)
+            call(run_statement, made, session)
         else:
             _define(spark, statement, str(table.path), options, zone)
     elif statement.query is None:
@@ -245,13 +251,21 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
     return frame(spark, table_of(NOTHING))
 
 
+def _with_defaults(spark: SparkSession, statement: CreateTable) -> CreateTable:
+    """The statement, with the session's properties for new tables."""
+    properties = with_default_properties(statement.properties, spark)
+    return replace(statement, properties=properties)
+
+
 def _like(spark: SparkSession, statement: CreateTable) -> CreateTable | None:
-    """The statement, with what the other table has; None where that is of another format."""
+    """The statement, with what the other table has; None where both are of other formats."""
     assert statement.like is not None
     try:
         uri = str(named_table(spark, statement.like).path)
     except TableNotFoundError:
-        return None
+        if (statement.provider or "").lower() not in FORMATS:
+            return None
+        return _like_other(spark, statement, quoted(statement.like.parts))
 
     async def said() -> CreateTable:
         async with open_table(uri, storage_options(spark, uri)) as other:
@@ -259,6 +273,18 @@ def _like(spark: SparkSession, statement: CreateTable) -> CreateTable | None:
 
     found = call(said)
     return found if found.provider is not None else replace(found, provider="delta")
+
+
+def _like_other(spark: SparkSession, statement: CreateTable, other: str) -> CreateTable:
+    """The statement, with the columns of what the session knows by another name, a view maybe."""
+    schema = to_declared_schema(spark.table(other).schema)
+    found = spark.catalog.listColumns(other)
+    return replace(
+        statement,
+        like=None,
+        columns=columns_of(schema),
+        partition_by=statement.partition_by or tuple(c.name for c in found if c.isPartition),
+    )
 
 
 def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFrame:
@@ -371,12 +397,18 @@ def _define(
             "the rows of the query say which columns the table has: leave the columns out"
         )
     assert statement.query is not None
+    note = session_commits(spark).user_metadata
     rows = query_frame(spark, statement.query, zone).toArrow()
 
     async def define() -> None:
         async with open_table(uri, options) as table:
             await define_with_rows(
-                table, rows, rows.schema, mode=statement.mode, **layout_of(statement)
+                table,
+                rows,
+                rows.schema,
+                mode=statement.mode,
+                user_metadata=note,
+                **layout_of(_with_defaults(spark, statement)),
             )
 
     call(define)

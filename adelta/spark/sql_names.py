@@ -46,6 +46,7 @@ def storage_options(spark: SparkSession, uri: str) -> dict[str, str] | None:
 
 def cluster_session(spark: SparkSession, uri: str, zone: str) -> Session:
     """What a statement about the table at `uri` is run with: Spark carries out its tasks."""
+    commits = session_commits(spark)
     return Session(
         storage_options=storage_options(spark, uri),
         zone=zone,
@@ -53,7 +54,8 @@ def cluster_session(spark: SparkSession, uri: str, zone: str) -> Session:
         enforce_retention=checks_retention(spark),
         dynamic_overwrite=overwrites_dynamically(spark),
         pads_chars=pads_chars(spark),
-        commits=session_commits(spark),
+        commits=commits,
+        user_metadata=commits.user_metadata,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DeltaColumnBuilder", "DeltaTableBuilder", "IdentityGenerator"]
 
 _GENERATION = "delta.generationExpression"
+_LIMITED = re.compile(r"\b(var)?char(acter)?\s*\(", re.IGNORECASE)
 
 
 @dataclass
@@ -244,6 +246,8 @@ class DeltaTableBuilder(NotOfJava):
 def _data_type(spark: SparkSession, given: str | s.DataType) -> s.DataType:
     if isinstance(given, s.DataType):
         return given
+    if _LIMITED.search(given):  # as what a cast makes plain texts of
+        return s.DataType.fromDDL(given)
     # Spark reads it: of this very session, so that its settings count
     text = f"CAST(NULL AS {given})"
     found: s.DataType = spark.range(0).selectExpr(text).schema[0].dataType

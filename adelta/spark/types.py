@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema as _spark_arrow_schema
 
 from adelta.errors import InvalidTableError, SchemaMismatchError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.char_types import CHAR_TYPE, with_plain_texts
 from adelta.kernel.schema.geospatial import shape_of
 from adelta.kernel.schema.json import data_type_from_json, type_to_json
 
@@ -44,6 +45,7 @@ _PLAIN = (
     s.BinaryType,
     s.BooleanType,
     s.ByteType,
+    s.CharType,
     s.DateType,
     s.DecimalType,
     s.DoubleType,
@@ -55,6 +57,7 @@ _PLAIN = (
     s.ShortType,
     s.TimestampNTZType,
     s.TimestampType,
+    s.VarcharType,
     s.VariantType,
 )
 
@@ -88,7 +91,7 @@ def _converted(schema: s.StructType) -> t.StructType:
     except InvalidTableError as error:
         raise SchemaMismatchError(f"Spark's schema is no table schema: {error}") from error
     assert isinstance(converted, t.StructType)
-    return converted
+    return t.StructType(tuple(map(with_plain_texts, converted)))
 
 
 def to_spark_schema(schema: t.StructType) -> s.StructType:
@@ -187,7 +190,7 @@ def _of_table(field: t.StructField) -> t.StructField:
 
 
 def _declared(field: t.StructField) -> t.StructField:
-    kept = {k: v for k, v in field.metadata.items() if not k.startswith("__")}
+    kept = {k: v for k, v in field.metadata.items() if k == CHAR_TYPE or not k.startswith("__")}
     return t.StructField(field.name, field.type, field.nullable, kept)
 
 

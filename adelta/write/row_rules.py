@@ -11,6 +11,7 @@ before any row is written, since a rule that cannot be checked would be a rule t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -40,7 +41,7 @@ from adelta.kernel.table_features import DEFAULT_KEY
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.parquet.write.geospatial import first_damaged
 from adelta.write.generated_columns import GENERATION
-from adelta.write.text_lengths import LengthCheck, has_limits
+from adelta.write.text_lengths import TOO_LONG, LengthCheck, has_limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -66,6 +67,7 @@ class Check:
     what: str
     condition: Node
     error: type[InvariantViolationError] = InvariantViolationError
+    reason: str | None = None
 
     def apply(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Refuse `rows` where one of them does not satisfy the condition.
@@ -84,7 +86,8 @@ class Check:
         raise self.error(
             f"{self.what} is violated by {len(broken)} of {len(satisfied)} rows, the first with "
             f"{_shown(rows, self.condition, broken[0].as_py())}; correct these rows, or leave them "
-            "out"
+            "out",
+            reason=self.reason,
         )
 
 
@@ -288,7 +291,8 @@ def _lengths(schema: StructType) -> Iterator[Check | LengthCheck]:
         elif field.type == STRING:
             name = field.name.replace("`", "``")
             condition = f"`{name}` IS NULL OR length(`{name}`) <= {most}"
-            yield _check(f"the type {declared} of column {field.name!r}", condition, schema)
+            check = _check(f"the type {declared} of column {field.name!r}", condition, schema)
+            yield replace(check, reason=TOO_LONG)
 
 
 def _check(what: str, text: str, schema: StructType, zone: str = "UTC") -> Check:

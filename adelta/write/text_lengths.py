@@ -15,10 +15,12 @@ from adelta.kernel.schema.char_types import longest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LengthCheck", "has_limits"]
+__all__ = ["TOO_LONG", "LengthCheck", "has_limits"]
 
 
 _SHOWN = 100
+TOO_LONG = "text_too_long"
+"""The reason of the error about such a text."""
 
 
 def has_limits(declared: t.DataType) -> bool:
@@ -54,7 +56,8 @@ class LengthCheck:
                     raise InvariantViolationError(
                         f"column {self.name!r} holds texts of at most {most} characters "
                         f"({self.declared}), and one is {longer[0].as_py()[:_SHOWN]!r}; correct "
-                        "such rows, or leave them out"
+                        "such rows, or leave them out",
+                        reason=TOO_LONG,
                     )
 
 

@@ -11,8 +11,10 @@ from adelta.spark import DeltaTable
 from tests.spark.delta_forms import (
     check_changes_done_once,
     check_empty_sets,
+    check_limited_texts,
     check_metadata_of_new_tables,
     check_optimize,
+    check_tables_like_others,
     check_tables_to_build,
 )
 
@@ -29,6 +31,8 @@ def step_forms_that_delta_spark_takes_are_taken(spark, path):
     check_optimize(spark, f"{path}-b")
     check_tables_to_build(spark, f"{path}-c")
     check_metadata_of_new_tables(spark, f"{path}-d")
+    check_tables_like_others(spark, f"{path}-e")
+    check_limited_texts(spark, f"{path}-f")
 
 
 def step_changes_are_done_once_for_an_application_that_the_session_names(spark, path):

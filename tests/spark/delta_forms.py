@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
+from pyspark.sql.types import IntegerType, StructField, StructType, VarcharType
 
 import adelta.spark
 from adelta.spark import DeltaTable, IdentityGenerator
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "check_changes_done_once",
     "check_empty_sets",
+    "check_limited_texts",
     "check_metadata_of_new_tables",
     "check_optimize",
+    "check_tables_like_others",
     "check_tables_to_build",
 ]
 
@@ -123,12 +126,68 @@ def check_metadata_of_new_tables(spark: SparkSession, path: str) -> None:
         adelta.spark.sql(spark, statements[1].format(f"{path}-0"))
         DeltaTable.create(spark).addColumn("id", "BIGINT").location(f"{path}-4").execute()
         builder.location(f"{path}-4").execute()
+        ctas = "CREATE OR REPLACE TABLE noted USING adelta AS SELECT 1 AS id"
+        adelta.spark.sql(spark, ctas)
+        adelta.spark.sql(spark, ctas)
         adelta.spark.sql(spark, f"RESTORE adelta.`{path}-0` TO VERSION AS OF 0")
+        said = [row.userMetadata for row in DeltaTable.forName(spark, "noted").history().collect()]
+        assert said == ["ticket 7"] * 2
     finally:
         spark.conf.unset(f"{_DELTA}commitInfo.userMetadata")
+        adelta.spark.sql(spark, "DROP TABLE IF EXISTS noted")
     for number, commits in enumerate((3, 1, 1, 1, 2)):
         said = DeltaTable.forPath(spark, f"{path}-{number}").history().select("userMetadata")
         assert [row[0] for row in said.collect()] == ["ticket 7"] * commits, number
+
+
+def check_limited_texts(spark: SparkSession, path: str) -> None:
+    """See that texts of columns are limited, however these were declared."""
+    texts = StructType([StructField("v", VarcharType(3)), StructField("id", IntegerType())])
+    builder = DeltaTable.create(spark)
+    builder.tableName("by_text").addColumn("v", "varchar(3)").addColumn("id", "INT").execute()
+    builder = DeltaTable.create(spark).tableName("by_type")
+    builder.addColumn("v", VarcharType(3)).addColumn("id", "INT").execute()
+    DeltaTable.create(spark).location(path).addColumns(texts).execute()
+    names = ["by_text", "by_type", "by_sql", "by_like", f"adelta.`{path}`"]
+    try:
+        adelta.spark.sql(spark, "CREATE TABLE by_sql (v VARCHAR(3), id INT) USING adelta")
+        adelta.spark.sql(spark, "CREATE TABLE by_like LIKE by_sql")
+        for name in names:
+            adelta.spark.sql(spark, f"INSERT INTO {name} VALUES ('abc', 1)")
+            with pytest.raises(Exception, match=r"EXCEED_(LIMIT|CHAR)"):
+                adelta.spark.sql(spark, f"INSERT INTO {name} VALUES ('abcd', 1)")
+            with pytest.raises(Exception, match="DELTA_EXCEED_CHAR_VARCHAR_LIMIT"):
+                DeltaTable.forName(spark, name).update(set={"v": "'abcd'"})
+    finally:
+        for name in names[:-1]:
+            adelta.spark.sql(spark, f"DROP TABLE IF EXISTS {name}")
+
+
+def check_tables_like_others(spark: SparkSession, path: str) -> None:
+    """See that a table may be like one of another format, or like a view."""
+    made, *others = names = ["like_made", "like_too", "like_plain", "like_view"]
+    plain = "(a INT COMMENT 'of a', b VARCHAR(3)) USING parquet PARTITIONED BY (b)"
+    spark.sql(f"CREATE TABLE {others[1]} {plain} LOCATION '{path}-plain'")
+    spark.sql("SELECT 1L AS id, 'x' AS v").createOrReplaceTempView(others[2])
+    try:
+        adelta.spark.sql(spark, f"CREATE TABLE {made} LIKE {others[1]} USING adelta")
+        [said] = adelta.spark.sql(spark, f"DESCRIBE DETAIL {made}").collect()
+        assert (said.format, said.partitionColumns) == ("delta", ["b"])
+        assert spark.sql(f"DESCRIBE {made}").collect()[0].comment == "of a"
+        adelta.spark.sql(spark, f"INSERT INTO {made} VALUES (1, 'abc')")
+        with pytest.raises(Exception, match=r"EXCEED_(LIMIT|CHAR)"):
+            adelta.spark.sql(spark, f"INSERT INTO {made} VALUES (1, 'abcd')")
+        assert spark.table(made).collect() == [(1, "abc")]
+        like_view = f"CREATE TABLE {others[0]} LIKE {others[2]} USING adelta"
+        adelta.spark.sql(spark, f"{like_view} LOCATION '{path}'")
+        assert DeltaTable.forPath(spark, path).toDF().columns == ["id", "v"]
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            adelta.spark.sql(spark, "CREATE TABLE like_none LIKE no_such_table USING adelta")
+        assert not spark.catalog.tableExists("like_none")
+    finally:
+        spark.catalog.dropTempView(others[2])
+        for name in names[:3]:
+            adelta.spark.sql(spark, f"DROP TABLE IF EXISTS {name}")
 
 
 def check_tables_to_build(spark: SparkSession, path: str) -> None:

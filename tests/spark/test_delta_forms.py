@@ -7,8 +7,10 @@ import pytest
 from tests.spark.delta_forms import (
     check_changes_done_once,
     check_empty_sets,
+    check_limited_texts,
     check_metadata_of_new_tables,
     check_optimize,
+    check_tables_like_others,
     check_tables_to_build,
 )
 
@@ -18,8 +20,10 @@ from tests.spark.delta_forms import (
     [
         check_changes_done_once,
         check_empty_sets,
+        check_limited_texts,
         check_metadata_of_new_tables,
         check_optimize,
+        check_tables_like_others,
         check_tables_to_build,
     ],
 )

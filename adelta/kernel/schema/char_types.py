@@ -15,9 +15,10 @@ from adelta.kernel.schema import types as t
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["declared_type", "longest", "with_plain_texts"]
+__all__ = ["CHAR_TYPE", "declared_type", "longest", "with_plain_texts"]
 
-_KEY = "__CHAR_VARCHAR_TYPE_STRING"
+CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+"""The entry of a column's metadata that says as what it was declared."""
 _LIMITED = re.compile(r"(?:var)?char\(\s*(\d+)\s*\)", re.ASCII)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)*)`|((?:\w+\([\d\s,]*\))|[^\s<>,:`]+|[<>,:]))")
@@ -35,12 +36,12 @@ def with_plain_texts(field: t.StructField) -> t.StructField:
     plain = _rebuilt(field.type, lambda each: each if longest(each) is None else t.STRING)
     if plain == field.type:
         return field
-    return replace(field, type=plain, metadata={**field.metadata, _KEY: _text(field.type)})
+    return replace(field, type=plain, metadata={**field.metadata, CHAR_TYPE: _text(field.type)})
 
 
 def declared_type(field: t.StructField) -> t.DataType | None:
     """What a table's column was declared as; None where that is not known, or is no such type."""
-    text = field.metadata.get(_KEY)
+    text = field.metadata.get(CHAR_TYPE)
     if not isinstance(text, str) or len(text) > _MOST_TEXT:
         return None
     tokens = [

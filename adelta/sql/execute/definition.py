@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema.alteration import shown
+from adelta.kernel.schema.char_types import CHAR_TYPE
 from adelta.kernel.schema.column_mapping import without_mapping
 from adelta.kernel.schema.types import StructField, StructType
 from adelta.kernel.table_features import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["field_of", "layout_of", "like_table", "place_of", "run_create"]
 
 _GENERATION = "delta.generationExpression"
-_SPARK_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 async def run_create(statement: CreateTable, session: Session) -> pa.Table:
@@ -99,13 +99,18 @@ async def like_table(statement: CreateTable, other: Table) -> CreateTable:
     return replace(
         statement,
         like=None,
-        columns=tuple(map(_column_of, without_mapping(snapshot.delta_schema))),
+        columns=columns_of(without_mapping(snapshot.delta_schema)),
         partition_by=statement.partition_by or snapshot.partition_columns,
         cluster_by=statement.cluster_by
         or clustering_columns(domains.get(CLUSTERING_DOMAIN), metadata),
         properties={**settable_properties(snapshot.properties), **statement.properties},
         comment=metadata.description if said is None else said,
     )
+
+
+def columns_of(schema: StructType) -> tuple[ColumnDefinition, ...]:
+    """The definitions of columns that make a table of a schema."""
+    return tuple(map(_column_of, schema))
 
 
 def layout_of(statement: CreateTable) -> dict[str, Any]:
@@ -129,7 +134,7 @@ def field_of(column: ColumnDefinition) -> StructField:
     if column.generated is not None:
         metadata[_GENERATION] = column.generated
     if column.limit is not None:
-        metadata[_SPARK_TYPE] = column.limit
+        metadata[CHAR_TYPE] = column.limit
     if column.identity is not None:
         metadata["delta.identity.start"] = column.identity.start
         metadata["delta.identity.step"] = column.identity.step
@@ -151,7 +156,7 @@ def _column_of(field: StructField) -> ColumnDefinition:
         comment=said.get("comment"),
         default=said.get(DEFAULT_KEY),
         generated=said.get(_GENERATION),
-        limit=said.get(_SPARK_TYPE),
+        limit=said.get(CHAR_TYPE),
         identity=identity,
     )
 
