@@ -33,6 +33,7 @@ __all__ = ["CHANGES", "FAULTS", "PARTS", "ROWS", "change"]
 
 ROWS, PARTS = 4000, 4
 TXN = ("changes", 1)
+_LATE = 25  # seconds: this slot is not free before
 FAULTS = (
     "none",
     "exception",
@@ -71,7 +72,7 @@ class _Faulty:
                 time.sleep(12)
                 list(self._work(iter(rows)))
                 os._exit(0)
-            time.sleep(120)
+            time.sleep(_LATE)
         done = list(self._work(batches))
         if self._fault == "exception":
             raise ValueError("injected: all of it has been done")
@@ -79,7 +80,7 @@ class _Faulty:
             os.kill(_executor_of(os.getppid()), signal.SIGKILL)
             time.sleep(60)
         if self._fault == "speculation":  # another attempt begins meanwhile, and wins
-            time.sleep(120)
+            time.sleep(_LATE)
         yield from done
         if self._fault == "executor killed when done":
             os.kill(_executor_of(os.getppid()), signal.SIGKILL)
