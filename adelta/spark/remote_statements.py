@@ -131,6 +131,8 @@ def run_insert(spark: SparkSession, statement: Insert, session: Session) -> Data
     """Write the rows of a query, by Spark's tasks."""
     uri, options = str(statement.table.path), session.storage_options
     source: Any = statement.source
+    if merges_schemas(spark):
+        statement = replace(statement, evolves_schema=True)
 
     async def columns() -> StructType:
         async with open_table(uri, options) as table:
@@ -208,6 +210,8 @@ def run_vacuum(spark: SparkSession, statement: Vacuum, session: Session) -> Data
 def run_merge(spark: SparkSession, statement: Merge, session: Session) -> DataFrame:
     """Merge rows that Spark gives, by way of this process."""
     rows, alias = source_of(spark, statement, session.zone)
+    if merges_schemas(spark):
+        statement = replace(statement, evolves_schema=True)
     target = statement.target_alias or (statement.table.parts or ("target",))[-1]
     statement = merge_by_aliases(statement, target, alias or "source")
     named = TableName(("source",))

@@ -14,6 +14,7 @@ from tests.spark.delta_forms import (
     check_limited_texts,
     check_metadata_of_new_tables,
     check_optimize,
+    check_statements_that_evolve,
     check_tables_like_others,
     check_tables_to_build,
 )
@@ -33,6 +34,7 @@ def step_forms_that_delta_spark_takes_are_taken(spark, path):
     check_metadata_of_new_tables(spark, f"{path}-d")
     check_tables_like_others(spark, f"{path}-e")
     check_limited_texts(spark, f"{path}-f")
+    check_statements_that_evolve(spark, f"{path}-g")
 
 
 def step_changes_are_done_once_for_an_application_that_the_session_names(spark, path):

@@ -22,6 +22,7 @@ __all__ = [
     "check_limited_texts",
     "check_metadata_of_new_tables",
     "check_optimize",
+    "check_statements_that_evolve",
     "check_tables_like_others",
     "check_tables_to_build",
 ]
@@ -161,6 +162,31 @@ def check_limited_texts(spark: SparkSession, path: str) -> None:
     finally:
         for name in names[:-1]:
             adelta.spark.sql(spark, f"DROP TABLE IF EXISTS {name}")
+
+
+def check_statements_that_evolve(spark: SparkSession, path: str) -> None:
+    """See that statements take in columns and types where the session says so of all writes."""
+    table, run = f"adelta.`{path}`", partial(adelta.spark.sql, spark)
+    run(
+        f"CREATE TABLE {table} (a INT DEFAULT 5, s STRUCT<x: INT>) USING adelta TBLPROPERTIES"
+        " ('delta.enableTypeWidening' = 'true', 'delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    run(f"INSERT INTO {table} VALUES (DEFAULT, DEFAULT)")
+    with pytest.raises(AnalysisException):
+        run(f"INSERT INTO {table} SELECT 1, struct(1), 'more'")
+    spark.conf.set(f"{_DELTA}schema.autoMerge.enabled", "true")
+    try:
+        run(f"INSERT INTO {table} SELECT 3000000000L, struct(2)")
+        run(f"INSERT INTO {table} SELECT 3, struct(2), 'new' AS extra")
+        run(f"INSERT INTO {table} VALUES (4, NULL, 'q')")
+        merge = "USING (SELECT 3L AS a, 'm' AS other) s ON t.a = s.a WHEN MATCHED THEN UPDATE SET *"
+        run(f"MERGE INTO {table} AS t {merge}")
+    finally:
+        spark.conf.unset(f"{_DELTA}schema.autoMerge.enabled")
+    found = DeltaTable.forPath(spark, path).toDF()
+    assert found.columns == ["a", "s", "extra", "other"]
+    assert sorted(row.a for row in found.collect()) == [3, 4, 5, 3000000000]
+    assert [row.other for row in found.where("extra = 'new'").collect()] == ["m"]
 
 
 def check_tables_like_others(spark: SparkSession, path: str) -> None:

@@ -10,6 +10,7 @@ from tests.spark.delta_forms import (
     check_limited_texts,
     check_metadata_of_new_tables,
     check_optimize,
+    check_statements_that_evolve,
     check_tables_like_others,
     check_tables_to_build,
 )
@@ -23,6 +24,7 @@ from tests.spark.delta_forms import (
         check_limited_texts,
         check_metadata_of_new_tables,
         check_optimize,
+        check_statements_that_evolve,
         check_tables_like_others,
         check_tables_to_build,
     ],

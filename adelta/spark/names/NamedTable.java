@@ -29,6 +29,7 @@ import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.NullType;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -82,6 +83,9 @@ public class NamedTable implements SupportsWrite, TruncatableTable {
     /** Whether a column may become as a given one is, by more fields or a wider type. */
     public boolean evolves(Attribute column, Attribute given) {
         DataType has = column.dataType();
+        if (given.dataType() instanceof NullType) {
+            return false;
+        }
         return has instanceof StructType || has instanceof ArrayType || has instanceof MapType
             || Boolean.TRUE.equals(said.get("widens"));
     }

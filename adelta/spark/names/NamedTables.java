@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedPartitionSpec;
@@ -43,6 +44,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class NamedTables extends Rule {
     private static final String MERGES = "mergeschema";
+    private static final String MERGES_ALL = "spark.databricks.delta.schema.autoMerge.enabled";
     private static final String OVERWRITES = "overwriteschema";
 
     public TreeNode apply(TreeNode plan) {
@@ -261,7 +263,7 @@ public final class NamedTables extends Rule {
         if (version != null) {
             options.put("madeOf", version);
         }
-        if (write.withSchemaEvolution()) {
+        if (write.withSchemaEvolution() || (!says(options, MERGES) && merges(table.session()))) {
             options.put("mergeSchema", "true");
         }
         return options;
@@ -272,14 +274,27 @@ public final class NamedTables extends Rule {
     }
 
     private static boolean asked(Map options, String name) {
+        return "true".equalsIgnoreCase(option(options, name));
+    }
+
+    private static boolean says(Map options, String name) {
+        return option(options, name) != null;
+    }
+
+    private static String option(Map options, String name) {
         java.util.Iterator keys = options.keySet().iterator();
         while (keys.hasNext()) {
             String key = (String) keys.next();
             if (key.equalsIgnoreCase(name)) {
-                return "true".equalsIgnoreCase((String) options.get(key));
+                return (String) options.get(key);
             }
         }
-        return false;
+        return null;
+    }
+
+    /** Whether a session has all writes take in new columns and wider types. */
+    private static boolean merges(SparkSession session) {
+        return "true".equalsIgnoreCase(session.conf().get(MERGES_ALL, "false"));
     }
 
     /** The table with the columns that the rows are to have: Spark casts them, or refuses. */

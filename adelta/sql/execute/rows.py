@@ -186,7 +186,13 @@ def target_columns(statement: Insert, schema: StructType, have: Sequence[str]) -
         if len({name.lower() for name in wanted}) < len(wanted):
             raise InvalidOptionError("a column is named twice in the list of columns")
         return _as_many(wanted, have)
-    return in_order(schema, have, [name for name, node in statement.partition if node is not None])
+    fixed = [name for name, node in statement.partition if node is not None]
+    if statement.evolves_schema:
+        known = {name.lower() for name in fixed}
+        names = [field.name for field in schema if field.name.lower() not in known]
+        if len(have) > len(names):  # the table comes to have the others
+            return [*names, *have[len(names) :]]
+    return in_order(schema, have, fixed)
 
 
 def in_order(schema: StructType, have: Sequence[str], fixed: Sequence[str] = ()) -> list[str]:

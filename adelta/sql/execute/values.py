@@ -33,6 +33,7 @@ arrow: Any = pa  # the stubs do not know types that are known at run time only
 
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
 _NO_COLUMNS = StructType()
+_COMPUTED = ("delta.generationExpression", "delta.identity.")
 
 
 def values_table(
@@ -40,7 +41,7 @@ def values_table(
 ) -> pa.Table:
     """The rows, under `names`; what is DEFAULT is as the columns of `schema` have it.
 
-    A column that is DEFAULT in all rows is left out.
+    A column that is DEFAULT in all rows is left out, but for one where all of them are.
 
     Raises:
         InvalidStatementError: a row has more or fewer values than others.
@@ -61,6 +62,11 @@ def values_table(
         default = NULL if schema is None else default_of(schema, name, session)
         given = [default if node is None else node for node in nodes]
         columns[name] = _column(name, given, session.zone)
+    if not columns and schema is not None:  # what says how many rows there are
+        given_name = next((name for name in names if not _is_computed(schema, name)), None)
+        if given_name is not None:
+            default = default_of(schema, given_name, session)
+            columns[given_name] = _column(given_name, [default] * len(values.rows), session.zone)
     if not columns:
         raise InvalidStatementError("all values are DEFAULT: name a column, and give it a value")
     return pa.table(columns)
@@ -73,6 +79,12 @@ def default_of(schema: StructType, name: str, session: Session) -> Node:
     if text is None:
         return NULL
     return parse_expression(str(text), zone=session.zone, now=session.now)
+
+
+def _is_computed(schema: StructType, name: str) -> bool:
+    """Whether the table itself computes or numbers the values of a column."""
+    field = schema.field(name)
+    return field is None or any(key.startswith(_COMPUTED) for key in field.metadata)
 
 
 def _column(name: str, nodes: Sequence[Node], zone: str) -> Any:
