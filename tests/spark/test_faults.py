@@ -42,8 +42,9 @@ if DEEP:  # a cluster of JVMs each
     @pytest.mark.timeout(900)
     @pytest.mark.parametrize("fault", driver.CLUSTER_FAULTS)
     def test_executors_that_die_and_tasks_that_run_twice_leave_each_row_once(fault, tmp_path):
-        path = run.table(str(tmp_path), fault, run.CLUSTER)
-        assert run.drive(run.CLUSTER, {path: fault}) == ["written"]
+        cluster = run.cluster_for(fault)
+        path = run.table(str(tmp_path), fault, cluster)
+        assert run.drive(cluster, {path: fault}) == ["written"]
         assert run.ids(path) == run.AFTER
         run.orphans(path)  # looks that no live file is gone
         assert run.drive(run.LOCAL, {path: run.again(path)}) == ["written"]

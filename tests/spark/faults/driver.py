@@ -139,7 +139,7 @@ def _meets(fault: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
                     os.kill(_parent(daemon), signal.SIGKILL)
                     time.sleep(60)
                 if fault == "speculation":  # another attempt begins meanwhile, and wins
-                    time.sleep(120)
+                    time.sleep(60)
             if fault in ("jobs cancelled", "interrupt", "in tasks"):
                 time.sleep(0.4)
             yield batch

@@ -34,6 +34,7 @@ from tests.spark.faults.driver import (
     STREAM,
     TASK_FAULTS,
 )
+from tests.spark.faults.two_hosts import TWO_HOSTS, started
 from tests.support.spark_startup import quick_spark
 
 if TYPE_CHECKING:
@@ -57,18 +58,23 @@ def orphans(path: str) -> int:
     return len(found - live)
 
 
+def cluster_for(fault: str) -> str:
+    """Which cluster can meet a fault with tasks."""
+    return TWO_HOSTS if "speculation" in fault else CLUSTER
+
+
 def drive(master: str, work: dict[str, str], native: str = "true") -> list[str]:
     """What became of each write; faults by the table that meets them."""
     items = [f"{fault}={path}" for path, fault in work.items()]
-    command = [sys.executable, "-m", "tests.spark.faults.driver", master, *items]
-    done = subprocess.run(
-        command,
-        env=quick_spark() | {NATIVE: native},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    with started(master) as address:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.faults.driver", address, *items],
+            env=quick_spark() | {NATIVE: native},
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
     said = done.stdout.split("\n")[: len(work)]
     return [each or f"exit {done.returncode}" for each in said]
 
@@ -105,7 +111,10 @@ def main() -> None:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     alone = ("executor killed", "workers killed")  # idle workers die, too, and use up attempts
     runs = [([fault for fault in TASK_FAULTS if fault not in alone], LOCAL)]
-    runs += [(["workers killed"], LOCAL), *(([fault], CLUSTER) for fault in CLUSTER_FAULTS)]
+    runs += [
+        (["workers killed"], LOCAL),
+        *(([fault], cluster_for(fault)) for fault in CLUSTER_FAULTS),
+    ]
     runs += [([fault], LOCAL) for fault in DRIVER_DIES]
     runs += [(["in tasks"], CLUSTER)]
     for native in ("true", "false"):

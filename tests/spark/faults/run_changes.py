@@ -23,7 +23,8 @@ import pyarrow as pa
 
 import adelta.sync
 from tests.spark.faults.changes import CHANGES, FAULTS, PARTS, ROWS
-from tests.spark.faults.run import CLUSTER, orphans
+from tests.spark.faults.run import cluster_for, orphans
+from tests.spark.faults.two_hosts import started
 from tests.support.spark_startup import quick_spark
 
 if TYPE_CHECKING:
@@ -70,13 +71,18 @@ def table(path: str) -> str:
     return path
 
 
-def drive(fault: str, work: dict[str, str], master: str = CLUSTER) -> list[str]:
+def drive(fault: str, work: dict[str, str]) -> list[str]:
     """What became of each change; kinds by the table that they are of."""
     items = [f"{kind}={path}" for path, kind in work.items()]
-    command = [sys.executable, "-m", "tests.spark.faults.changes", master, fault, *items]
-    done = subprocess.run(
-        command, env=quick_spark(), capture_output=True, text=True, timeout=900, check=False
-    )
+    with started(cluster_for(fault)) as address:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.faults.changes", address, fault, *items],
+            env=quick_spark(),
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
     said = done.stdout.split("\n")[: len(work)]
     return [each or f"exit {done.returncode}" for each in said]
 
