@@ -112,11 +112,13 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
     store, version, pause = table.store, start, poll / 10
     in_reach = late = owner_known = False
     denied = 0  # times that the next commit was there and could not be had
+    looked_at = monotonic()
     last = await _mark_before(store, start)
     announced: Sequence[LogPath] = ()
     while True:
-        files, listed_at = announced, monotonic()
+        files = announced
         if not late and not announced:
+            looked_at = monotonic()
             files = await list_log(store, version if last is None else last.version)
             if last is not None:
                 await _check_followed(store, last, files)
@@ -134,8 +136,8 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
         for at in range(0, len(commits), _AT_ONCE):
             wanted = commits[at : at + _AT_ONCE]
             there, failure = await _read(store, wanted)
-            if there and not by_owner and monotonic() - listed_at > LOOK_HOLDS:
-                listed_at = monotonic()
+            if there and not by_owner and monotonic() - looked_at > LOOK_HOLDS:
+                looked_at = monotonic()
                 await _check_same(store, last, wanted, there)
             for commit in there:
                 owner_known = owner_known and commit.metadata is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import aclosing
-from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -311,29 +310,6 @@ async def test_a_table_that_is_dropped_under_a_consumer_is_an_error() -> None:
     store.gone = (0, 1)
     with pytest.raises(TableNotFoundError):
         await take(table, 1)
-
-
-async def test_commits_of_a_table_that_is_made_anew_while_they_are_read_are_not_given_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of those that were listed one is read when another table has it in its place."""
-    monkeypatch.setattr(import_module("adelta.changes.tail"), "LOOK_HOLDS", 0.0)
-    clock = ManualClock(tick_ms=1)
-    inner = MemoryStore(clock=clock)
-    await write(inner, *range(4))
-
-    class Slow(WrappedStore):
-        async def get_many(self, paths: Sequence[str]) -> list[bytes]:
-            read = [await self.inner.get(path) for path in paths]
-            for version in range(3):
-                await self.inner.delete([commit_path(version)])
-                told = {"commitInfo": {"timestamp": version, "operation": "MERGE"}}
-                await put_commit(self.inner, version, told, metadata(id="another"))
-            read[2] = await self.inner.get(paths[2])
-            return read
-
-    with pytest.raises(ChangesNotAvailableError, match="made anew"):
-        await take(Table("memory://anew", store=Slow(inner)), 4)
 
 
 async def test_a_damaged_commit_is_named(store: CountingStore, table: Table) -> None:
