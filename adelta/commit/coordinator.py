@@ -69,7 +69,8 @@ LOOK_HOLDS = 1.0
 """Seconds for which a look for the base holds: after a put that took longer there is another."""
 
 HasBase = Callable[[], Awaitable[bool]]
-"""Asks the log whether it has the version that a commit is to follow, of the same table."""
+"""Asks whether what a commit stands on is there: the version before, of the same table; or, of the
+first commit, the objects that were written for it."""
 
 
 class CommitCoordinator(Protocol):
@@ -81,9 +82,8 @@ class CommitCoordinator(Protocol):
         """Try to make `data` the commit of `version`.
 
         `transaction_id` is the `txnId` that stands in `data`: a lost answer is cleared up by it.
-        `has_base` is asked at the same moment, unless the coordinator itself knows what came last;
-        without it, or for version 0, there is no base. Whatever it raises, certainly nothing was
-        committed.
+        `has_base` is asked at the same moment, unless the coordinator itself knows what came last.
+        Whatever it raises, certainly nothing was committed.
 
         Raises:
             InvalidTableError: log and coordinator contradict each other.

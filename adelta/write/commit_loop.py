@@ -78,6 +78,16 @@ class _Part:
             await self.leader.store.keep_to(state.configuration, state.version)
         self.data, self._prepared = await prepare_attempt(self.leader, self._staged)
 
+    async def has_base(self) -> bool:
+        """Whether what all of it stands on is there.
+
+        Raises:
+            StorageError: the store refused or failed.
+        """
+        if self.version:
+            return await self.leader.has_base()
+        return all([await each.has_base() for each in self.group])
+
     def begin(self) -> None:
         """Take note that the commit is sent off."""
         for each in self.group:
@@ -130,9 +140,8 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
     leader = part.leader
 
     async def claim() -> Sequence[CommitOutcome]:
-        has_base = None if part.version == 0 else leader.has_base
-        coordinator = leader.coordinator
-        return [await coordinator.commit(part.version, part.data, part.transaction_id, has_base)]
+        attempt = part.version, part.data, part.transaction_id, part.has_base
+        return [await leader.coordinator.commit(*attempt)]
 
     await _take_step([part], claim)
 

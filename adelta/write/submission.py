@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._clock import monotonic
-from adelta._concurrency import in_thread
+from adelta._concurrency import in_thread, map_concurrent
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import coordinator_of
+from adelta.commit.coordinator import LOOK_HOLDS
 from adelta.errors import (
     AdeltaError,
     CommitConflictError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CommitResult", "Submission", "settle_rest"]
 
+_LOOKED_AT = 100  # objects, one by one; of more a listing has a thousand in each page
 _JUDGED_INLINE = 1000  # files whose paths are compared in less time than the loop may be held
 
 
@@ -78,6 +80,8 @@ class Submission:
         state: the version that they are good for: what came before has been judged. None where
             they are to make the table.
         age: since when `state` may not have been the latest one.
+        written: objects that were written for them where they were to make the table: a table that
+            was made and dropped since then took them with it.
         joins: whether changes that were to make the table are good for one that another writer has
             made meanwhile, if it is the same.
         outcome: what became of them, as soon as that is settled.
@@ -102,6 +106,7 @@ class Submission:
         age: BaseAge | None = None,
         max_retries: int | None = None,
         group: bool = False,
+        written: Sequence[str] = (),
         joins: bool = False,
     ) -> None:
         self.store = store
@@ -116,6 +121,7 @@ class Submission:
         self.age = age or BaseAge.new(clock)
         self.max_retries = max_retries
         self.group = group
+        self.written = written
         self.joins = joins
         self.deadline = anyio.current_time() + timeout
         self.attempts = 0
@@ -233,16 +239,45 @@ class Submission:
     # ------------------------------------------------------------------------------------ rebases
 
     async def has_base(self) -> bool:
-        """Whether the log has the version that the changes are based on, if they are on any.
+        """Whether the version is in the log that the changes are based on.
+
+        Of changes that were to make the table, also whether the objects that were written for them
+        are there. A drop deletes those before the log, and all of it takes longer than
+        `LOOK_HOLDS`.
 
         Raises:
             StorageError: the store refused or failed.
         """
-        return self.state is None or await is_in_log(self.state)
+        if self.state is not None and not await is_in_log(self.state):
+            return False
+        if not self.written or self.age.then.passed_ms < 1000 * LOOK_HOLDS:
+            return True
+        there: set[str] = set()
+        if len(self.written) > _LOOKED_AT:
+            there = {meta.path async for page in self.store.list() for meta in page}
+        unseen = [path for path in self.written if path not in there]
+        found = await map_concurrent(self._is_there, unseen, limit=self.store.concurrency)
+        return all(found)
+
+    async def _is_there(self, path: str) -> bool:
+        try:
+            await self.store.head(path)
+        except ObjectNotFoundError:
+            return False
+        return True
 
     def settle_without_base(self, *, table_is_gone: bool = False) -> None:
-        """Settle: the log does not have the version that the changes are based on."""
+        """Settle: what the changes are based on is not there."""
         self.lost_base = True
+        if self.written:
+            self.settle(
+                CommitConflictError(
+                    f"{self.root}: objects that were written for this table are gone: another one "
+                    "was made and dropped at its place meanwhile. Nothing was committed; repeat "
+                    "the work"
+                )
+            )
+            return
         if table_is_gone:
             self.settle(
                 TableNotFoundError(

@@ -466,6 +466,7 @@ class TransactionLife:
             age=self._began,
             max_retries=commits.max_retries,
             group=self._request.group_commit,
+            written=tuple(self._written) if self._base is None else (),
             joins=self._joins,
         )
         return self._submission

@@ -12,13 +12,14 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import AdeltaError
+from adelta.errors import AdeltaError, CommitConflictError, TableNotFoundError
 from adelta.kernel.checksum.json import decode
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, parse_log_path
 from adelta.log.gone import DROPPED
 from adelta.log.listing import read_hint
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
+from adelta.write import submission
 from tests.support.clock import ManualClock
 from tests.support.created import create_in
 from tests.support.stores import WrappedStore, copy_of
@@ -173,3 +174,37 @@ async def test_whoever_works_on_the_table_before_leaves_the_new_one_alone(
             continue  # it has found the new one; nor can it look while a delete is under way
         wrong += [(at, overtaken.overtakes, each) for each in await what_is_wrong(store)]
     assert wrong == []
+
+
+@pytest.mark.parametrize("at_most", [100, 0], ids=["looked at", "listed"])
+@pytest.mark.parametrize("is_there", [False, True], ids=["nothing is there", "another is there"])
+async def test_whoever_makes_a_table_has_lost_its_rows_to_a_drop_of_one_made_meanwhile(
+    is_there: bool, at_most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drop takes what lies below the root, also what is written for a table that is to come."""
+    monkeypatch.setattr(submission, "_LOOKED_AT", at_most)
+    store = MemoryStore()
+
+    class Meanwhile(WrappedStore):
+        happened = False
+
+        async def request(self, request: Request, run: Callable[[], Awaitable[Any]]) -> Any:
+            done = await run()
+            if request.kind == "put" and request.path.startswith("part-") and not self.happened:
+                self.happened = True
+                async with Table(store.uri, store=store) as table:
+                    await append(table)
+                    await adelta.drop_table(table)
+                if is_there:
+                    async with Table(store.uri, store=store) as table:
+                        await append(table)
+            return done
+
+    with pytest.raises(CommitConflictError, match="repeat the work"):
+        await append(Table(store.uri, store=Meanwhile(store)))
+    async with Table(store.uri, store=store) as table:
+        if is_there:
+            assert await (await table.snapshot()).scan().count() == ROWS.num_rows
+        else:
+            with pytest.raises(TableNotFoundError):
+                await table.snapshot()
