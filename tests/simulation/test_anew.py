@@ -28,7 +28,7 @@ def test_a_tailer_that_goes_on_in_another_table_is_found(monkeypatch: pytest.Mon
         """Nothing is seen to be another table's."""
 
     monkeypatch.setattr(import_module("adelta.changes.tail"), "_check_followed", never)
-    assert any("a tailer got" in each for seed in (88,) for each in remade(seed)[-1])
+    assert any("a tailer got" in each for seed in (8, 26) for each in remade(seed)[-1])
 
 
 def test_a_drop_that_goes_on_in_another_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_and_whatever_the_table_writes_beside_its_rows_and_however_late_listings
 
 
 def test_and_where_uploads_are_torn_between_two_parts_and_stores_throttle() -> None:
-    plan = Plan(7, 3, 6, faults=30, crashes=3, kinds=("append", "overwrite"), streamed=True)
+    plan = Plan(6, 3, 6, faults=30, crashes=3, kinds=("append", "overwrite"), streamed=True)
     ran = run(plan, traced=True)
     assert ran.wrong == [], plan.command()
     parts = [line for line in ran.trace if " part " in line]
@@ -116,7 +116,7 @@ def test_a_tailer_that_does_not_get_what_is_there_is_found(
 
 def test_tables_are_compacted_after_commits_though_processes_die_that_did_it() -> None:
     kinds = ("append", "add_one")
-    plan = Plan(10, 2, 12, crashes=4, keepers=(), kinds=kinds, settings=("compacted",))
+    plan = Plan(15, 2, 12, crashes=4, keepers=(), kinds=kinds, settings=("compacted",))
     ran = run(plan)
     assert ran.wrong == [], plan.command()
     assert ran.compacted > 1
@@ -208,8 +208,8 @@ def test_what_is_gone_or_changed_too_soon_is_found(what: str) -> None:
 def test_an_old_transaction_that_trusts_in_its_base_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = Plan(6, 2, 6, 5, 0, 0.0, checkpoint_every=3, keepers=("cleanup",), kinds=("append",))
-    plans = [replace(plan, seed=seed, reads=0, sleepers=4, page=7) for seed in (6, 13, 17)]
+    plan = Plan(43, 2, 6, 5, 0, 0.0, checkpoint_every=3, keepers=("cleanup",), kinds=("append",))
+    plans = [replace(plan, seed=seed, reads=0, sleepers=4, page=7) for seed in (43, 46, 59)]
     assert [run(plan).wrong for plan in plans] == [[], [], []]
     monkeypatch.setattr("adelta.write.base_age.BaseAge.is_great", False)
     assert any(run(plan).wrong for plan in plans)

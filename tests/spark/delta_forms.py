@@ -199,7 +199,7 @@ def check_tables_like_others(spark: SparkSession, path: str) -> None:
         adelta.spark.sql(spark, f"CREATE TABLE {made} LIKE {others[1]} USING adelta")
         [said] = adelta.spark.sql(spark, f"DESCRIBE DETAIL {made}").collect()
         assert (said.format, said.partitionColumns) == ("delta", ["b"])
-        assert spark.sql(f"DESCRIBE {made}").collect()[0].comment == "of a"
+        assert adelta.spark.sql(spark, f"DESCRIBE {made}").collect()[0].comment == "of a"
         adelta.spark.sql(spark, f"INSERT INTO {made} VALUES (1, 'abc')")
         with pytest.raises(Exception, match=r"EXCEED_(LIMIT|CHAR)"):
             adelta.spark.sql(spark, f"INSERT INTO {made} VALUES (1, 'abcd')")

@@ -78,7 +78,6 @@ def test_the_arrow_types_of_a_scan_are_those_of_spark_up_to_labels(spark_type, d
         (s.YearMonthIntervalType(), "interval year to month"),
         (s.CalendarIntervalType(), "interval"),
         (s.StringType("UTF8_LCASE"), "string collate UTF8_LCASE"),
-        (s.VarcharType(3), "varchar"),
     ],
     ids=str,
 )
