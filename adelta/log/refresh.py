@@ -105,10 +105,12 @@ async def later_state(state: LogState, version: int) -> LogState:
     return await load_state(state.store, version=version)
 
 
-async def is_in_log(state: LogState) -> bool:
+async def is_in_log(state: LogState, *, to_follow: bool = False) -> bool:
     """Whether the log has the version of `state`, of the same table, whatever comes after it.
 
-    That takes one small request, and more only where the commit has been cleaned up.
+    That takes one small request, and more only where the commit has been cleaned up. With
+    `to_follow` the next version has to be free as well, or just taken: a log that has later ones,
+    and not this one, is being deleted, and a commit in the gap would go with it.
 
     Raises:
         StorageError: the store refused or failed, or denies or garbles a commit that it lists.
@@ -118,8 +120,10 @@ async def is_in_log(state: LogState) -> bool:
     try:
         for _ in range(_LOOKS):
             files = await list_log(state.store, state.version)
-            kinds = ((f.version, f.kind) for f in files)
-            if (state.version, LogFileKind.COMMIT) not in kinds:
+            commits = {file.version for file in files if file.kind is LogFileKind.COMMIT}
+            if state.version not in commits:
+                if to_follow and max(commits, default=-1) > state.version + 1:
+                    return False
                 break
             with suppress(ObjectNotFoundError, InvalidTableError):  # cleaned up since, or a fault
                 return await state.mark.may_stand_among(files, state.store)

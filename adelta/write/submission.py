@@ -248,7 +248,7 @@ class Submission:
         Raises:
             StorageError: the store refused or failed.
         """
-        if self.state is not None and not await is_in_log(self.state):
+        if self.state is not None and not await is_in_log(self.state, to_follow=True):
             return False
         if not self.written or self.age.then.passed_ms < 1000 * LOOK_HOLDS:
             return True

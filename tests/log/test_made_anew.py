@@ -12,9 +12,14 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import AdeltaError, CommitConflictError, TableNotFoundError
+from adelta.errors import (
+    AdeltaError,
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    TableNotFoundError,
+)
 from adelta.kernel.checksum.json import decode
-from adelta.kernel.log_path import LOG_DIR, LogFileKind, parse_log_path
+from adelta.kernel.log_path import LOG_DIR, LogFileKind, commit_path, parse_log_path
 from adelta.log.gone import DROPPED
 from adelta.log.listing import read_hint
 from adelta.storage.memory import MemoryStore
@@ -174,6 +179,21 @@ async def test_whoever_works_on_the_table_before_leaves_the_new_one_alone(
             continue  # it has found the new one; nor can it look while a delete is under way
         wrong += [(at, overtaken.overtakes, each) for each in await what_is_wrong(store)]
     assert wrong == []
+
+
+async def test_a_commit_in_the_gap_of_a_log_that_is_being_deleted_is_not_acknowledged() -> None:
+    """What it is based on has a checkpoint yet, whose turn to be deleted comes later."""
+    store = MemoryStore()
+    async with Table(store.uri, store=store) as table:
+        await append(table)
+        await adelta.checkpoint(table)
+        tx = table.transaction()
+        await tx.__aenter__()
+        await tx.append(ROWS)
+        await store.put(commit_path(2), await store.get(commit_path(0)))  # by another process
+        await store.delete([commit_path(0)])
+        with pytest.raises(CommitOutcomeUnknownError, match="stands behind"):
+            await tx.__aexit__(None, None, None)
 
 
 @pytest.mark.parametrize("at_most", [100, 0], ids=["looked at", "listed"])
