@@ -184,22 +184,23 @@ def compare_writes(
 ) -> Figures:
     """Native's seconds and CPU, and adelta's, for writing lineitem anew."""
     show(spark, places, native=True)
-    target = folder / "written"
+    formats = {True: "parquet", False: "adelta"}
+    targets = {native: folder / f"written-{name}" for native, name in formats.items()}
 
     def prepare(native: bool) -> None:
-        shutil.rmtree(target, ignore_errors=True)
+        shutil.rmtree(targets[native], ignore_errors=True)
 
     def run(native: bool) -> None:
-        writer = spark.table("lineitem").write.format("parquet" if native else "adelta")
-        writer.partitionBy(*columns).mode("append").save(str(target))
+        writer = spark.table("lineitem").write.format(formats[native])
+        writer.partitionBy(*columns).mode("append").save(str(targets[native]))
 
     figures = in_turns(spark, rounds, prepare, run)
-    whole, kept = (
-        f.count() for f in (spark.table("lineitem"), spark.read.load(str(target), "adelta"))
-    )
-    if whole != kept:
-        raise SystemExit(f"{kept} rows were written of {whole}")
-    shutil.rmtree(target)
+    whole = spark.table("lineitem").count()
+    for native, target in targets.items():
+        kept = spark.read.load(str(target), formats[native]).count()
+        if whole != kept:
+            raise SystemExit(f"{kept} rows were written as {formats[native]} of {whole}")
+        shutil.rmtree(target)
     return figures
 
 
