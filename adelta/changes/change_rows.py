@@ -20,6 +20,7 @@ from adelta.read.data_files import READ_AHEAD_BYTES, Piece, read_pieces
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
+    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.roots import StoreRoots
 
@@ -54,8 +55,12 @@ class Change:
     kind: str | None
 
 
-def change_plan(configuration: TableConfiguration, columns: Sequence[str] | None) -> ScanPlan:
+def change_plan(
+    configuration: TableConfiguration, columns: Sequence[str] | None, where: Node | None = None
+) -> ScanPlan:
     """The plan of the columns asked for, and of the change type, which some files hold.
+
+    Of rows for which `where` holds alone, if there is one.
 
     Raises:
         InvalidOptionError: what a change is was asked for, and comes anyway.
@@ -73,7 +78,7 @@ def change_plan(configuration: TableConfiguration, columns: Sequence[str] | None
     return plan_columns(
         schema,
         columns=(*wanted, CHANGE_TYPE),
-        where=None,
+        where=where,
         partition_columns=configuration.partition_columns,
         mapping_mode=configuration.column_mapping_mode,
     )

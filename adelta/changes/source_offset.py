@@ -25,6 +25,7 @@ AT_METADATA = -20
 
 _AFTER_METADATA = -19
 _PLAIN, _RESERVED, _WITH_METADATA = 1, 2, 3  # versions of the text
+_BY_EVENT_TIME = 1_000  # ours, which no other source may take for an index of files
 _KEYS = ("sourceVersion", "reservoirId", "reservoirVersion", "index", "isStartingVersion")
 
 
@@ -33,28 +34,50 @@ class SourceOffset:
     """Everything of `version` up to `index` has been read, and all that came before.
 
     With `is_initial` the index counts the files that the version has, by modification time and
-    path; else those that its commit adds.
+    path; else those that its commit adds. With `event_time`, microseconds since 1970, it is those
+    rows of that version that have been read whose time lies before it; the index is 0 then.
     """
 
     table_id: str
     version: int
     index: int = BEFORE_ALL
     is_initial: bool = False
+    event_time: int | None = None
 
     @property
-    def order(self) -> tuple[int, int]:
+    def order(self) -> tuple[int, int, int]:
         """What offsets of a table are ordered by."""
-        return self.version, self.index
+        return self.version, self.index, self.event_time or 0
 
     @property
     def at_metadata(self) -> bool:
         """Whether a source that tracks schemas stopped at a commit's change of metadata."""
         return self.index in (AT_METADATA, _AFTER_METADATA)
 
+    def check_order(self, *, by_time: bool) -> None:
+        """Hold the order of the rows that a stream has begun with to the one that is asked for.
+
+        Raises:
+            InvalidOptionError: it is the other one.
+        """
+        if not self.is_initial or self.index == BEFORE_ALL:
+            return
+        if by_time != (self.event_time is not None):
+            raise InvalidOptionError(
+                "the checkpoint is in the midst of the rows that the stream begins with, "
+                f"{'without' if by_time else 'with'} withEventTimeOrder; go on so until all of "
+                "them are read, or give the stream a new checkpoint"
+            )
+
     def to_json(self) -> dict[str, Any]:
         """The text form, as what becomes JSON."""
+        if self.event_time is not None:
+            return {**self._as_json(_BY_EVENT_TIME), "eventTime": self.event_time}
+        return self._as_json(_WITH_METADATA if self.at_metadata else _PLAIN)
+
+    def _as_json(self, kind: int) -> dict[str, Any]:
         return {
-            "sourceVersion": _WITH_METADATA if self.at_metadata else _PLAIN,
+            "sourceVersion": kind,
             "reservoirId": self.table_id,
             "reservoirVersion": self.version,
             "index": _BEFORE_ALL_IN_TEXT if self.index == BEFORE_ALL else self.index,
@@ -78,7 +101,8 @@ class SourceOffset:
                 "stream a checkpoint of its own"
             )
         kind, id, version, index, is_initial = found
-        if kind not in (_PLAIN, _WITH_METADATA):
+        time = raw.get("eventTime") if kind == _BY_EVENT_TIME else None
+        if kind not in (_PLAIN, _WITH_METADATA) and not (type(time) is int and is_initial):
             raise UnsupportedFeatureError(
                 f"the checkpoint has an offset of the source version {kind}, and adelta knows "
                 f"{_PLAIN} and {_WITH_METADATA}; go on with what wrote it, or with a new checkpoint"
@@ -92,4 +116,4 @@ class SourceOffset:
         assert isinstance(index, int)
         if kind == _PLAIN and index == _BEFORE_ALL_IN_TEXT:
             index = BEFORE_ALL
-        return cls(id, version, index, is_initial)  # type: ignore[arg-type]  # looked at above
+        return cls(id, version, index, is_initial, time)  # type: ignore[arg-type]  # looked at above

@@ -30,6 +30,7 @@ class SourceRules:
     Attributes:
         start: a version, ``latest`` for what is committed from now on, or a time; None to begin
             with the rows that are there.
+        starts_beyond: whether it may be behind the latest version; nothing is read until then.
         read_changes: whether the change data feed is read.
         ignore_deletes: whether commits that only delete are passed over.
         ignore_changes: whether files that a commit wrote again are read again.
@@ -38,6 +39,8 @@ class SourceRules:
         fail_on_data_loss: whether commits that have been cleaned up are an error.
         max_files: files of a micro-batch.
         max_bytes: bytes of a micro-batch, which its last file may exceed.
+        event_time: the column by whose times the rows that are there are divided; None to read them
+            file by file.
         tracking: how the stream keeps track of the table's schemas; None where it does not.
         stops_at_metadata: whether micro-batches end before commits that change the metadata, after
             which whoever reads opens another source, of the version that such a commit made.
@@ -45,6 +48,7 @@ class SourceRules:
     """
 
     start: int | Literal["latest"] | datetime | None = None
+    starts_beyond: bool = False
     read_changes: bool = False
     ignore_deletes: bool = False
     ignore_changes: bool = False
@@ -53,6 +57,7 @@ class SourceRules:
     fail_on_data_loss: bool = True
     max_files: int | None = None
     max_bytes: int | None = None
+    event_time: str | None = None
     tracking: SchemaTracking | None = None
     stops_at_metadata: bool = False
     remedy: str = _REMEDY
@@ -93,6 +98,11 @@ class Admission:
     def is_unlimited(self) -> bool:
         """Whether everything is taken."""
         return self._files == self._bytes == float("inf")
+
+    @property
+    def room(self) -> tuple[float, float]:
+        """How many files, and bytes, may still be taken."""
+        return self._files, self._bytes
 
     @property
     def has_capacity(self) -> bool:

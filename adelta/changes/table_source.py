@@ -16,6 +16,7 @@ from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.changes.change_rows import Change, change_plan
 from adelta.changes.commit_pieces import INSERT, changed_pieces
+from adelta.changes.event_time import EventTimeColumn, EventTimes
 from adelta.changes.indexed_changes import (
     IndexedFiles,
     added_files,
@@ -33,6 +34,7 @@ from adelta.errors import (
     ChangesNotAvailableError,
     InvalidUseError,
     SchemaMismatchError,
+    TimestampOutOfRangeError,
     VersionNotFoundError,
 )
 from adelta.kernel.history import parse_timestamp
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from adelta.changes.source_rules import Admission, SourceRules
     from adelta.kernel.commit import Commit
+    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.log.state import LogState
     from adelta.table import Table
@@ -57,12 +60,16 @@ __all__ = ["SourcePart", "TableSource"]
 
 @dataclass(frozen=True, slots=True)
 class SourcePart:
-    """What is read of one version: its files with the indexes from `first` on and below `stop`."""
+    """What is read of one version: its files with the indexes from `first` on and below `stop`.
+
+    Of their rows those alone for which `where` holds, if there is one.
+    """
 
     files: IndexedFiles
     first: int
     stop: int
     pieces: list[Piece]
+    where: Node | None = None
 
 
 class TableSource:
@@ -94,6 +101,7 @@ class TableSource:
         self._is_pinned = rules.start != "latest"
         self._is_begin_checked = False
         self._initial: IndexedFiles | None = None
+        self._times: EventTimes | None = None
         self._last_time: tuple[int, int] | None = None
 
     @classmethod
@@ -146,22 +154,22 @@ class TableSource:
         if self._schemas is not None:
             await self._schemas.aclose()
 
-    def plan(self, columns: Sequence[str]) -> ScanPlan:
-        """What the pieces of a stream of rows are read as.
+    def plan(self, columns: Sequence[str], where: Node | None = None) -> ScanPlan:
+        """What the pieces of a stream of rows are read as; of rows for which `where` holds.
 
         Raises:
             SchemaMismatchError: there is no such column.
         """
         found = Snapshot(self._started, roots_of(self._table), self._read)
-        return found.scan(columns).plan
+        return found.scan(columns, where).plan
 
-    def change_plan(self, columns: Sequence[str] | None) -> ScanPlan:
-        """What the pieces of a change feed are read as.
+    def change_plan(self, columns: Sequence[str] | None, where: Node | None = None) -> ScanPlan:
+        """What the pieces of a change feed are read as; of rows for which `where` holds.
 
         Raises:
             SchemaMismatchError: there is no such column.
         """
-        return change_plan(self._read, columns)
+        return change_plan(self._read, columns, where)
 
     def offset(self, raw: dict[str, object]) -> SourceOffset:
         """The offset that a checkpoint has.
@@ -171,7 +179,9 @@ class TableSource:
             UnsupportedFeatureError: it is of a kind that adelta does not know.
             ChangesNotAvailableError: it is of another table.
         """
-        return SourceOffset.from_json(raw, self._started.metadata.id)
+        found = SourceOffset.from_json(raw, self._started.metadata.id)
+        found.check_order(by_time=self._rules.event_time is not None)
+        return found
 
     async def initial_offset(self) -> SourceOffset:
         """Before everything that a new stream reads; the same one each time.
@@ -193,7 +203,14 @@ class TableSource:
             return SourceOffset(id, latest + 1)
         if not isinstance(start, int):
             when = parse_timestamp(start)
-            return SourceOffset(id, await first_version_after(self._table.store, when))
+            try:
+                return SourceOffset(id, await first_version_after(self._table.store, when))
+            except TimestampOutOfRangeError as error:
+                if not self._rules.starts_beyond or error.latest_version is None:
+                    raise
+                return SourceOffset(id, error.latest_version + 1)
+        if start > latest and self._rules.starts_beyond:
+            return SourceOffset(id, start)
         if start > latest:
             raise VersionNotFoundError(
                 f"{self._table.uri}: a stream cannot start from version {start}; the latest is "
@@ -228,6 +245,11 @@ class TableSource:
                 if files.stops:
                     last = SourceOffset(start.table_id, files.version, AT_METADATA)
                     break
+                if files.is_initial and self._rules.event_time is not None:
+                    last = (await self._event_times(files)).reached(start, admission)
+                    if last.is_initial or not admission.is_unlimited:
+                        break  # a micro-batch has no rows of both orders
+                    continue
                 first, end = _unread(files, start), _end(files, until)
                 reached = _admitted(files, first, end, admission)
                 if reached < len(files):
@@ -263,6 +285,10 @@ class TableSource:
         seen = begin.version - 1
         async with aclosing(self._versions(begin, end, planned=True)) as versions:
             async for files in versions:
+                if files.is_initial and self._rules.event_time is not None:
+                    found.append(await self._part_by_time(files, begin, end))
+                    seen = files.version
+                    continue
                 first, stop = _unread(files, begin), _end(files, end)
                 if stop > first:
                     pieces = await self._pieces_of(files, first, stop)
@@ -276,6 +302,23 @@ class TableSource:
                 "with a new checkpoint"
             )
         return found
+
+    # ---------------------------------------------------------------- by event time
+
+    async def _part_by_time(
+        self, files: IndexedFiles, begin: SourceOffset, end: SourceOffset
+    ) -> SourcePart:
+        times = await self._event_times(files)
+        some, where = await in_thread(times.between, begin, end)
+        pieces = await self._pieces_of(some, 0, len(some))
+        return SourcePart(some, 0, len(some), pieces, where)
+
+    async def _event_times(self, files: IndexedFiles) -> EventTimes:
+        if self._times is None or self._times.version != files.version:
+            assert self._rules.event_time is not None
+            column = EventTimeColumn.named(self._rules.event_time, self._read)
+            self._times = await in_thread(EventTimes, files, column, self._read)
+        return self._times
 
     async def _pieces_of(self, files: IndexedFiles, first: int, stop: int) -> list[Piece]:
         rules = self._rules
@@ -326,12 +369,17 @@ class TableSource:
             yield self._initial
             version += 1
         else:
-            self._initial = None
+            self._initial = self._times = None
         last = None if end is None else _last_version(end)
         if last is not None and last < version:
             return
-        async with aclosing(self._log.commits(version, last)) as commits:
+        listed = version
+        if self._rules.starts_beyond and version == self._rules.start:
+            listed = min(version, self._started.version + 1)
+        async with aclosing(self._log.commits(listed, last)) as commits:
             async for commit, data in commits:
+                if commit.version < version:
+                    continue
                 if not planned and self._stops_before(commit):
                     yield IndexedFiles.stop(commit.version)
                     return

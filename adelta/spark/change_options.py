@@ -19,6 +19,7 @@ CHANGE_OPTIONS = (
     "startingTimestamp",
     "endingVersion",
     "endingTimestamp",
+    "timestampOutOfRange",
 )
 
 
@@ -33,10 +34,14 @@ def reads_changes(given: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRange:
-    """The commits whose changes are read: each bound a version, or text that names a time."""
+    """The commits whose changes are read: each bound a version, or text that names a time.
+
+    With `is_lenient` there are no changes behind the latest version, where that is an error else.
+    """
 
     start: int | str
     end: int | str | None = None
+    is_lenient: bool = False
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ChangeRange | None:
@@ -58,7 +63,7 @@ class ChangeRange:
             raise InvalidOptionError(
                 "readChangeFeed needs to know from where: give startingVersion or startingTimestamp"
             )
-        return cls(start, end)
+        return cls(start, end, is_true("timestampOutOfRange", given))
 
 
 def _bound(which: str, given: Mapping[str, str]) -> int | str | None:

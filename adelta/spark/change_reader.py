@@ -15,7 +15,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from adelta._dataclasses import dataclass
 from adelta.changes.change_rows import change_columns, change_plan, change_rows
 from adelta.changes.feed import open_feed
-from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
+from adelta.errors import (
+    InvalidOptionError,
+    InvalidUseError,
+    TimestampOutOfRangeError,
+    VersionNotFoundError,
+)
 from adelta.kernel.history import parse_timestamp
 from adelta.log.load import load_state
 from adelta.log.time_travel import first_version_after, version_at_timestamp
@@ -159,15 +164,25 @@ async def _rows(
 
 
 async def _bounds(store: ObjectStore, options: ReadOptions, latest: int) -> tuple[int, int] | None:
-    """The first version and the last one; None where two times have no commit between them."""
+    """The first version and the last one.
+
+    None where two times have no commit between them, or a lenient range begins after them all.
+    """
     asked = options.changes
     if asked is None:
         raise InvalidUseError("a reader of changes was made without a range of them")
     first = asked.start
     if isinstance(first, str):
-        first = await first_version_after(store, _moment_ms(first, options.time_zone))
+        try:
+            first = await first_version_after(store, _moment_ms(first, options.time_zone))
+        except TimestampOutOfRangeError:
+            if not asked.is_lenient:
+                raise
+            return None
     last = await _end(store, options, latest)
     if first > latest:
+        if asked.is_lenient:
+            return None
         raise VersionNotFoundError(
             f"{options.uri}: there are no changes from version {first} on; the latest version is"
             f" {latest}"
@@ -184,11 +199,15 @@ async def _bounds(store: ObjectStore, options: ReadOptions, latest: int) -> tupl
 
 
 async def _end(store: ObjectStore, options: ReadOptions, latest: int) -> int:
-    end = None if options.changes is None else options.changes.end
-    if isinstance(end, str):
-        when = _moment_ms(end, options.time_zone)
-        end = await version_at_timestamp(await load_state(store), when)
-    return latest if end is None else min(end, latest)
+    asked = options.changes
+    if asked is None or asked.end is None:
+        return latest
+    if isinstance(asked.end, str):
+        when, state = _moment_ms(asked.end, options.time_zone), await load_state(store)
+        if asked.is_lenient:
+            when = min(when, state.timestamp_ms)
+        return min(await version_at_timestamp(state, when), latest)
+    return min(asked.end, latest)
 
 
 async def _schema_version(store: ObjectStore, options: ReadOptions, latest: int) -> int:

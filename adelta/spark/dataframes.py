@@ -18,9 +18,8 @@ from adelta.spark.datasource import FORMAT
 from adelta.spark.hadoop_conf import prefixed, storage_of_session
 from adelta.spark.native.jvm import WriteState
 from adelta.spark.options import absolute_uri
-from adelta.spark.planning import planning_files_of
 from adelta.spark.session import ensure_registered, save
-from adelta.spark.session_settings import session_zone
+from adelta.spark.session_settings import read_settings, session_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,9 +86,7 @@ def read(
 def load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     """What a read with options of `ReadOptions` gives, as the session's settings have the rest."""
     ensure_registered(spark)
-    said = {"timeZone": session_zone(spark), **options}
-    if (files := planning_files_of(spark)) is not None:
-        said["distributedPlanningFiles"] = files
+    said = {**options, **read_settings(spark, {key.lower() for key in options})}
     if not is_remote():
         said["minPartitions"] = str(spark.sparkContext.defaultParallelism)
     path = said.pop("path")

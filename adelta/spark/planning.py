@@ -15,6 +15,7 @@ from adelta.kernel.data_skipping.prune import Skipping
 from adelta.log.matching_files import shown
 from adelta.operations.distributed_files import files_by_tasks, totals_by_tasks
 from adelta.spark.job_settings import JobSettings
+from adelta.spark.session_settings import PLANNING_FILES
 from adelta.spark.task_executor import SparkTaskExecutor
 
 if TYPE_CHECKING:
@@ -28,10 +29,7 @@ if TYPE_CHECKING:
     from adelta.snapshot import Snapshot
     from adelta.spark.options import ReadOptions
 
-__all__ = ["PLANNING_FILES", "FilesOnExecutors", "planned_from", "planning_files_of"]
-
-PLANNING_FILES = "spark.adelta.snapshot.distributedPlanningFiles"
-"""The setting of a session: from how many files on executors plan a query; 5,000,000 by default."""
+__all__ = ["FilesOnExecutors", "planned_from", "planning_files_of"]
 
 DEFAULT_PLANNING_FILES = 5_000_000
 

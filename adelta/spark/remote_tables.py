@@ -18,7 +18,7 @@ from adelta.spark.expressions import sql_text
 from adelta.spark.identifiers import identifier_parts, path_named
 from adelta.spark.native.jvm import WriteState
 from adelta.spark.replace_options import keeps_rows, replaces_matching
-from adelta.spark.session_settings import session_zone
+from adelta.spark.session_settings import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,8 @@ def _loading(plain: Any, formats_of: FormatsOf) -> Any:
         # The user's own reader keeps the options that it was given.
         given = self._options if path is None else {**self._options, "path": path}
         told = type(self)(spark).format(self._format)
-        told.options(**{"timeZone": session_zone(spark), **with_session_storage(spark, given)})
+        told.options(**with_session_storage(spark, given))
+        told.options(**read_settings(spark, {key.lower() for key in given}))
         told._schema = self._schema
         return plain(told)
 

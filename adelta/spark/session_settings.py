@@ -10,14 +10,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
+    "PLANNING_FILES",
     "checks_retention",
     "merges_schemas",
     "overwrites_dynamically",
     "pads_chars",
+    "read_settings",
     "session_zone",
     "with_default_properties",
     "write_settings",
 ]
+
+PLANNING_FILES = "spark.adelta.snapshot.distributedPlanningFiles"
+"""The setting of a session: from how many files on executors plan a query; 5,000,000 by default."""
 
 _DELTA = "spark.databricks.delta."
 _PROPERTY_DEFAULTS = f"{_DELTA}properties.defaults."
@@ -27,6 +32,9 @@ _OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 _ZONE = "spark.sql.session.timeZone"
 _PADS = "spark.sql.readSideCharPadding"
 _PLAIN = "spark.sql.legacy.charVarcharAsString"
+_FOR_READS = {"distributedPlanningFiles": PLANNING_FILES}
+_FOR_FEEDS = {"timestampOutOfRange": f"{_DELTA}changeDataFeed.timestampOutOfRange.enabled"}
+_FEEDS = {"readchangefeed", "readchangedata"}
 _FOR_ALL_WRITES = {
     "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
     "mergeSchema": _AUTO_MERGE,
@@ -60,6 +68,18 @@ def pads_chars(spark: SparkSession) -> bool:
 def checks_retention(spark: SparkSession) -> bool:
     """Whether a VACUUM has to keep files for as long as the table says."""
     return (spark.conf.get(_RETENTION_CHECK, None) or "true").lower() != "false"
+
+
+def read_settings(spark: SparkSession, named: Collection[str]) -> dict[str, str]:
+    """The options of a reader that a session sets, but for those `named`, in lower case."""
+    asked = _FOR_READS if _FEEDS.isdisjoint(named) else _FOR_READS | _FOR_FEEDS
+    settings = {option: spark.conf.get(setting, None) for option, setting in asked.items()}
+    settings["timeZone"] = session_zone(spark)
+    return {
+        option: said
+        for option, said in settings.items()
+        if said is not None and option.lower() not in named
+    }
 
 
 def write_settings(spark: SparkSession, named: Collection[str]) -> dict[str, str]:

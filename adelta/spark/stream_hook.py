@@ -20,10 +20,14 @@ from adelta.spark.exceptions import known_as_of, raises_as_spark
 from adelta.spark.native.jvm import FORMAT
 from adelta.spark.options import absolute_uri, with_session_storage
 from adelta.spark.path_travel import names_version
-from adelta.spark.session_settings import session_zone, with_default_properties, write_settings
+from adelta.spark.session_settings import (
+    read_settings,
+    with_default_properties,
+    write_settings,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["hook_streams"]
 
 _OPTIONS, _LAYOUT = "_adelta_options", "_adelta_layout"
-_FOLDED_ZONE = "timezone"
+_FEED, _OF_BATCHES = "readchangefeed", "distributedplanningfiles"
+_BY_EVENT_TIME, _EVENT_TIME = "witheventtimeorder", "eventtimecolumn"
+_ORDERS = "spark.databricks.delta.withEventTimeOrder.enabled"
 _PROPERTY, _OF_STORE = "delta.", "option."
 _ACCEPTS = "spark.databricks.delta.streaming."
 _ACCEPTED = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
@@ -65,12 +71,10 @@ def _session(of: Any) -> SparkSession:
     return found
 
 
-def _tell_zone(of: Any) -> None:
-    """Hand over the session's time zone, unless another one was asked for."""
+def _tell_read(of: Any) -> None:
+    """Hand over what the session's settings say of reads, and of feeds, as streams all are."""
     asked = vars(of).setdefault(_OPTIONS, {})
-    if _FOLDED_ZONE not in asked:
-        of.option("timeZone", session_zone(_session(of)))
-        del asked[_FOLDED_ZONE]
+    _hand_over(of, read_settings(_session(of), {*asked, _FEED, _OF_BATCHES}))
 
 
 def _tell_storage(of: Any, path: Any) -> dict[str, str]:
@@ -84,6 +88,32 @@ def _tell_storage(of: Any, path: Any) -> dict[str, str]:
             of.option(option, value)
             asked.pop(option, None)
     return told
+
+
+def _awaits_watermark(of: Any) -> bool:
+    """Whether the rows of a stream are wanted by event time, of a column that is not yet known."""
+    asked = vars(of).setdefault(_OPTIONS, {})
+    if _EVENT_TIME in asked:
+        return False
+    said = asked.get(_BY_EVENT_TIME)
+    if said is None:
+        said = _session(of).conf.get(_ORDERS, None)
+    return str(said).lower() == "true"
+
+
+def _ordered_by_watermark(of: Any, path: Any, schema: Any, plain_load: Any) -> Any:
+    """A stream whose `withWatermark` says the column by whose times it is to be ordered."""
+    asked = dict(vars(of)[_OPTIONS])
+    rows = plain_load(of, path, None, schema)
+
+    @wraps(rows.withWatermark)
+    def with_watermark(eventTime: str, delayThreshold: str) -> Any:
+        again = type(of)(_session(of)).format(FORMAT)
+        again.options(**{**asked, _BY_EVENT_TIME: "true", _EVENT_TIME: eventTime})
+        return again.load(path, schema=schema).withWatermark(eventTime, delayThreshold)
+
+    rows.withWatermark = with_watermark
+    return rows
 
 
 def _tell_accepted(of: Any) -> None:
@@ -107,10 +137,14 @@ def _tell_settings(of: Any) -> None:
         found = with_default_properties({}, spark)
         said = {key: value for key, value in found.items() if key.lower() not in asked}
         told |= {"tableProperties": json.dumps(said)} if said else {}
+    _hand_over(of, told)
+
+
+def _hand_over(of: Any, told: Mapping[str, str]) -> None:
+    """Give options that are not remembered as the user's own."""
     for option, value in told.items():
         of.option(option, value)
-    for option in told:
-        del asked[option.lower()]
+        del vars(of)[_OPTIONS][option.lower()]
 
 
 def _remember_options(of: Any) -> None:
@@ -150,7 +184,7 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         self.options(**options)
         if getattr(self, "_adelta_reads", False):
             prepare(_session(self))
-            _tell_zone(self)
+            _tell_read(self)
             _tell_accepted(self)
             if names_version(_tell_storage(self, path)):
                 with known_as_of("travel"):
@@ -158,6 +192,8 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
                         "a stream reads a table from a version on, not as it was at one: leave the "
                         "version out of the path, and say startingVersion or startingTimestamp"
                     )
+            if _awaits_watermark(self):
+                return _ordered_by_watermark(self, path, schema, plain_load)
         return plain_load(self, path, None, schema)
 
     @wraps(plain_table)

@@ -39,6 +39,7 @@ STREAM_OPTIONS = (
     "excludeRegex",
     "failOnDataLoss",
     "withEventTimeOrder",
+    "eventTimeColumn",
     "schemaTrackingLocation",
     "schemaLocation",
     "streamingSourceTrackingId",
@@ -93,13 +94,13 @@ class StreamOptions:
                     f"{name} is not for streams: say from where to read by startingVersion or "
                     "startingTimestamp, and filter the DataFrame"
                 )
-        _check_not_asked_for(given)
         fails = is_true("failOnDataLoss", given, default="true")
         return cls(
             uri=table_address(given),
             storage_options=storage,
             rules=SourceRules(
                 start=_start(given),
+                starts_beyond=is_true("timestampOutOfRange", given),
                 read_changes=reads_changes(given),
                 ignore_deletes=is_true("ignoreDeletes", given),
                 ignore_changes=is_true("ignoreChanges", given)
@@ -109,6 +110,7 @@ class StreamOptions:
                 fail_on_data_loss=fails,
                 max_files=_number("maxFilesPerTrigger", given),
                 max_bytes=_size("maxBytesPerTrigger", given),
+                event_time=_event_time(given),
                 tracking=_tracking(given, storage, fails=fails),
             ),
             columns=column_names(given),
@@ -128,14 +130,6 @@ def without_stream_options(options: Mapping[str, str]) -> dict[str, str]:
     elif not any(name.lower() in given for name in _STARTS):
         given["startingversion"] = "0"  # streams need not say
     return {key: value for key, value in given.items() if key not in own}
-
-
-def _check_not_asked_for(given: Mapping[str, str]) -> None:
-    if is_true("withEventTimeOrder", given):
-        raise InvalidOptionError(
-            "withEventTimeOrder is not supported: the first files are read in the order of their "
-            "modification times; leave it out, and let watermarks allow for that"
-        )
 
 
 def tracks_schemas(options: Mapping[str, str]) -> bool:
@@ -207,6 +201,22 @@ def _start(given: Mapping[str, str]) -> int | Literal["latest"] | datetime | Non
             "'latest'"
         )
     return int(version)
+
+
+def _event_time(given: Mapping[str, str]) -> str | None:
+    name = given.get("eventtimecolumn")
+    if is_true("withEventTimeOrder", given):
+        if name is None:
+            raise InvalidOptionError(
+                "withEventTimeOrder needs to know the column of event times: name it by the option "
+                "eventTimeColumn, or call withWatermark directly on what load() gives"
+            )
+        return name
+    if name is not None:
+        raise InvalidOptionError(
+            "eventTimeColumn is for streams in event time order: give withEventTimeOrder, too"
+        )
+    return None
 
 
 def _expression(text: str | None) -> re.Pattern[str] | None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import types as s
 
     from adelta.changes.source_offset import SourceOffset
+    from adelta.changes.table_source import SourcePart
+    from adelta.kernel.expressions.nodes import Node
     from adelta.read.data_files import Piece
     from adelta.spark.stream_options import StreamOptions
 
@@ -137,7 +139,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         async def plan(source: TableSource) -> Sequence[InputPartition]:
             begin, stop = source.offset(start), source.offset(end)
-            return self._packed(source, await source.pieces(begin, stop))
+            return self._packed(source, await source.parts(begin, stop))
 
         return self._asked(plan)
 
@@ -173,12 +175,20 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return Admission(rules.max_files, size)
         return Admission(rules.max_files, rules.max_bytes)
 
-    def _packed(self, source: TableSource, pieces: list[Piece]) -> Sequence[InputPartition]:
+    def _packed(self, source: TableSource, parts: Sequence[SourcePart]) -> Sequence[InputPartition]:
+        pieces: dict[Node | None, list[Piece]] = {}
+        for part in parts:
+            pieces.setdefault(part.where, []).extend(part.pieces)
+        return [task for where in pieces for task in self._tasks(source, where, pieces[where])]
+
+    def _tasks(
+        self, source: TableSource, where: Node | None, pieces: list[Piece]
+    ) -> Sequence[InputPartition]:
         options = self._options
         most, fewest = options.max_partition_bytes, options.min_partitions
         if options.rules.read_changes:
-            return pack_changes(source.change_plan(self._columns), pieces, most, fewest)
-        plan = source.plan(self._columns)
+            return pack_changes(source.change_plan(self._columns, where), pieces, most, fewest)
+        plan = source.plan(self._columns, where)
         sizes = [piece.file.size for piece in pieces]
         return [
             FilePartition(plan, tuple(pieces[i].file for i in task))

@@ -144,6 +144,19 @@ def step_large_tables_are_checkpointed_and_planned_by_executors(spark, path):
         spark.conf.unset("spark.adelta.snapshot.distributedPlanningFiles")
 
 
+def step_a_stream_begins_in_the_order_of_event_times(spark, path):
+    table = written(spark, path)
+    more = spark.sql("SELECT 7L id, 7 part, date'2024-01-07' day, timestamp'2024-01-01 01:00' at")
+    more.write.format("adelta").option("mergeSchema", "true").mode("append").save(path)
+    asked = spark.readStream.format("adelta").option("withEventTimeOrder", "true")
+    rows = asked.option("maxFilesPerTrigger", 1).load(path).withWatermark("at", "1 minute")
+    to = f"{path}-ordered"
+    writer = rows.writeStream.format("adelta").option("checkpointLocation", f"{to}-checkpoint")
+    query = writer.trigger(availableNow=True).start(to)
+    assert query.awaitTermination(300)
+    assert ids(adelta.spark.DeltaTable.forPath(spark, to)) == ids(table)
+
+
 def step_rows_are_deleted_and_updated(spark, path):
     table = written(spark, path)
     assert table.delete("id = 5").collect() == [(1,)]

@@ -129,6 +129,34 @@ def test_an_end_beyond_the_history_is_the_latest_version(spark, path):
     assert shown(feed(spark, path, 3, 99)) == DELETES
 
 
+def test_what_is_beyond_the_history_has_no_changes_where_the_session_or_an_option_says_so(
+    spark, path
+):
+    table(path)
+    late, setting = (
+        "2024-02-01",
+        "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled",
+    )
+    spark.conf.set(setting, "true")
+    try:
+        assert shown(feed(spark, path, None, startingTimestamp=late)) == []
+        assert shown(feed(spark, path, None, startingTimestamp=late, endingTimestamp=late)) == []
+        assert shown(feed(spark, path, 5)) == []
+        assert shown(feed(spark, path, 3, endingTimestamp=late)) == DELETES
+        text = f"SELECT * FROM table_changes_by_path('{path}', '{late}')"
+        assert adelta.spark.sql(spark, text).count() == 0
+        with pytest.raises(Exception, match="no version was committed at or after"):
+            feed(spark, path, None, startingTimestamp=late, timestampOutOfRange=False).collect()
+        with pytest.raises(Exception, match="empty range"):
+            feed(spark, path, 3, 2).collect()
+        assert spark.read.format("adelta").load(path).count() == 2
+    finally:
+        spark.conf.unset(setting)
+    assert shown(feed(spark, path, 5, timestampOutOfRange=True)) == []
+    with pytest.raises(Exception, match="outside the table's history"):
+        feed(spark, path, 3, endingTimestamp=late).collect()
+
+
 def test_versions_without_the_feed_are_refused(spark, path):
     table(path, {})
     with pytest.raises(Exception, match="not enabled at version 1"):

@@ -297,6 +297,20 @@ def test_an_upsert_of_a_micro_batch_is_done_once(spark, path, to):
     assert rows(to) == [(1, 11), (2, 0)]
 
 
+def test_a_stream_may_begin_beyond_the_history_where_it_says_so(spark, path, to):
+    append(path, 1)
+    with pytest.raises(StreamingQueryException, match="no version was committed at or after"):
+        run(stream(spark, path, startingTimestamp="2100-01-01"), to)
+    lenient = {"timestampOutOfRange": True}
+    for number, start in enumerate(({"startingTimestamp": "2100-01-01"}, {"startingVersion": 2})):
+        target = f"{to}{number}"
+        assert run(stream(spark, path, **start, **lenient), target) == []
+    append(path, 2)
+    append(path, 3)
+    assert run(stream(spark, path, **lenient, startingTimestamp="2100-01-01"), f"{to}0") == [2]
+    assert run(stream(spark, path, **lenient, startingVersion=2), f"{to}1") == [1]
+
+
 # ------------------------------------------------------------------------- without a Spark
 
 
@@ -314,7 +328,9 @@ def test_an_upsert_of_a_micro_batch_is_done_once(spark, path, to):
         ({"versionAsOf": "1"}, "not for streams"),
         ({"endingVersion": "1"}, "not for streams"),
         ({"ignoreDeletes": "yes"}, "ignoreDeletes is 'yes'"),
-        ({"withEventTimeOrder": "true"}, "not supported"),
+        ({"withEventTimeOrder": "true"}, "withEventTimeOrder needs to know"),
+        ({"eventTimeColumn": "at"}, "give withEventTimeOrder, too"),
+        ({"timestampOutOfRange": "yes"}, "timestampOutOfRange is 'yes'"),
         ({"schemaTrackingLocation": "/c", "schemaLocation": "/d"}, "another name"),
         ({"schemaTrackingLocation": "/c", "failOnDataLoss": "false"}, "cannot both be"),
         ({"schemaTrackingLocation": "/c", "allowSourceColumnDrop": "yes"}, "'always', or"),

@@ -166,6 +166,11 @@ class Skipping:
             )
         return cast("pa.BooleanArray", pc.replace_with_mask(coarse, coarse, fine))
 
+    def known_bounds(self, files: pa.Table) -> Columns:
+        """The statistics that the predicate names, of each of `files`, as for `may_match`."""
+        parsed = files.column(_STATS_PARSED) if _STATS_PARSED in files.column_names else None
+        return self._read_statistics(files.column("stats"), parsed)
+
     def partition_values(self, values: pa.Array[Any] | pa.ChunkedArray[Any]) -> Columns:
         """The typed partition values that the predicate names, out of the log's maps of texts.
 

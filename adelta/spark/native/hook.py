@@ -19,8 +19,7 @@ from pyspark.sql.catalog import Catalog
 from adelta._dataclasses import dataclass
 from adelta.spark.native import jvm
 from adelta.spark.options import with_session_storage
-from adelta.spark.planning import planning_files_of
-from adelta.spark.session_settings import session_zone
+from adelta.spark.session_settings import read_settings
 from adelta.spark.sql_hook import plain_sql
 
 if TYPE_CHECKING:
@@ -95,11 +94,7 @@ def _load(
     if path is not None:
         given["path"] = path
     given = with_session_storage(self._spark, given)
-    if "timezone" not in {key.lower() for key in given}:
-        given["timeZone"] = session_zone(self._spark)
-    files = planning_files_of(self._spark)
-    if files is not None and "distributedplanningfiles" not in {key.lower() for key in given}:
-        given["distributedPlanningFiles"] = files
+    given |= read_settings(self._spark, {key.lower() for key in given})
     found = None if has_schema else hooks.load(self._spark, given)
     if found is not None:
         return found
