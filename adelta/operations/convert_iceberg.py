@@ -1,7 +1,8 @@
 """CONVERT TO DELTA of an Iceberg table: its Parquet files become those of a Delta table, in place.
 
-No data is read or written. The columns are found in the files by Iceberg's field ids (column
-mapping by id), so that what was renamed, dropped or added in Iceberg is so in Delta.
+No data is read or written; of each file the footer is read. The columns are found in the files by
+Iceberg's field ids (column mapping by id), so that what was renamed, dropped or added in Iceberg is
+so in Delta.
 """
 
 from __future__ import annotations
@@ -76,16 +77,19 @@ async def convert_iceberg(
         TableNotFoundError: there is no such metadata.
         InvalidOptionError: only a catalog knows which metadata are the current ones; or an option
             is not allowed.
-        InvalidTableError: metadata are damaged, not there, or name files elsewhere.
+        InvalidTableError: metadata are damaged, not there, or name files elsewhere; or a file is
+            damaged.
         MissingDataFileError: a data file is not there.
-        UnsupportedFeatureError: rows are deleted by files of their own, a file is no Parquet, files
-            have no field ids, as a name mapping tells, or a column has a default for files without.
+        UnsupportedFeatureError: rows are deleted by files of their own, a file is no Parquet or
+            bears no field ids, as files that were imported, or a column has a default for files
+            without.
         SchemaMismatchError: a column is of a type that Delta does not have.
         InvalidPropertyError: a property is unknown, has a value that is not allowed, is not for
             files that others have written, or asks for statistics that are not to be collected.
         InvalidUseError: pyiceberg is not installed.
         StorageError: the store refused or failed.
     """
+    from adelta.operations.iceberg.field_ids import check_field_ids
     from adelta.operations.iceberg.files import check_there
     from adelta.operations.iceberg.metadata import read_iceberg_table
 
@@ -100,6 +104,8 @@ async def convert_iceberg(
         found = await read_iceberg_table(store, metadata)
         listed = await _listed(store, found, Meter(on_progress, "listing"))
         await in_thread(check_there, table.uri, found.files, listed)
+        reading = Meter(on_progress, "reading footers", total=len(found.files))
+        await check_field_ids(store, found.files, reading)
         files, first = await in_thread(_new_table, found, asked, name, description)
         wanted = first.configuration.properties
         adds = await in_thread(files.adds, listed, wanted, statistics=collect_statistics)

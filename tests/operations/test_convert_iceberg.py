@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.memory import InMemoryCatalog
@@ -301,11 +302,6 @@ def test_what_delta_has_not_is_refused_by_name(warehouse: Warehouse) -> None:
         adelta.sync.convert_iceberg(
             path, metadata=metadata, properties={"delta.columnMapping.mode": "name"}
         )
-    with table.transaction() as tx:
-        tx.set_properties({"schema.name-mapping.default": "[]"})
-    path, metadata = where(table)
-    with pytest.raises(UnsupportedFeatureError, match="field ids"):
-        adelta.sync.convert_iceberg(path, metadata=metadata)
     assert not Path(path, "_delta_log").exists()
 
 
@@ -385,3 +381,37 @@ def test_a_table_that_was_moved(warehouse: Warehouse, tmp_path: Path) -> None:
     Path(path).rename(tmp_path / "elsewhere")
     adelta.sync.convert_iceberg(tmp_path / "elsewhere", metadata=metadata)
     assert len(contents(str(tmp_path / "elsewhere"))) == 1
+
+
+def imported(table: IcebergTable, *names: str) -> IcebergTable:
+    """The table with files that others have written, which bear no field ids."""
+    folder = Path(where(table)[0], "data")
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        pq.write_table(pa.table({"id": pa.array([7], pa.int64()), "name": ["x"]}), folder / name)
+    table.add_files([f"{folder.as_uri()}/{name}" for name in names])
+    return table
+
+
+TWO = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
+
+
+def test_files_without_field_ids_are_refused(warehouse: Warehouse) -> None:
+    table = warehouse.table(TWO)
+    table.append(pa.table({"id": pa.array([1], pa.int64()), "name": ["a"]}))
+    imported(table, "one.parquet", "other.parquet")
+    for mapped in (True, False):
+        if not mapped:
+            with table.transaction() as tx:
+                tx.remove_properties("schema.name-mapping.default")
+        path, metadata = where(table)
+        with pytest.raises(UnsupportedFeatureError, match=r"2 of 3 files.*one\.parquet.*field ids"):
+            adelta.sync.convert_iceberg(path, metadata=metadata, dry_run=True)
+
+
+def test_a_name_mapping_that_no_file_needs_is_passed_over(warehouse: Warehouse) -> None:
+    table = warehouse.table(TWO)
+    table.append(pa.table({"id": pa.array([1], pa.int64()), "name": ["a"]}))
+    with table.transaction() as tx:
+        tx.set_properties({"schema.name-mapping.default": "[]"})
+    assert contents(converted(table)) == [{"id": 1, "name": "a"}]

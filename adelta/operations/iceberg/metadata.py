@@ -35,7 +35,6 @@ _HINT = "metadata/version-hint.text"
 _GZIP = b"\x1f\x8b"
 _NO_SNAPSHOT = -1
 _HINTED = re.compile(r"[0-9]{1,18}")
-_NAME_MAPPING = "schema.name-mapping.default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,6 @@ async def read_iceberg_table(store: ObjectStore, metadata: str | None) -> Iceber
     _check_installed()
     path, text = await _current_metadata(store, metadata)
     parsed = await in_thread(_guarded, path, lambda: _parsed(text))
-    _check_convertible(store.uri, parsed)
     snapshot = parsed.current_snapshot()
     if snapshot is None:
         _check_empty(path, parsed)
@@ -201,14 +199,6 @@ def _check_partitions(path: str, metadata: Any, files: Sequence[IcebergFile]) ->
                 f"{path} is damaged: {file.path} was written by the partition spec {file.spec}, "
                 "which it lacks, or has more columns than the file has values"
             )
-
-
-def _check_convertible(root: str, metadata: Any) -> None:
-    if _NAME_MAPPING in metadata.properties:
-        raise UnsupportedFeatureError(
-            f"{root} has files without field ids, whose columns Iceberg finds by a name mapping; "
-            "Delta has none such. Write the rows to a new table instead"
-        )
 
 
 def _refuse_deletes(root: str, manifests: Sequence[Any]) -> None:

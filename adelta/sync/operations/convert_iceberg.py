@@ -50,10 +50,12 @@ def convert_iceberg(
         TableNotFoundError: there is no such metadata.
         InvalidOptionError: only a catalog knows which metadata are the current ones; or an option
             is not allowed.
-        InvalidTableError: metadata are damaged, not there, or name files elsewhere.
+        InvalidTableError: metadata are damaged, not there, or name files elsewhere; or a file is
+            damaged.
         MissingDataFileError: a data file is not there.
-        UnsupportedFeatureError: rows are deleted by files of their own, a file is no Parquet, files
-            have no field ids, as a name mapping tells, or a column has a default for files without.
+        UnsupportedFeatureError: rows are deleted by files of their own, a file is no Parquet or
+            bears no field ids, as files that were imported, or a column has a default for files
+            without.
         SchemaMismatchError: a column is of a type that Delta does not have.
         InvalidPropertyError: a property is unknown, has a value that is not allowed, is not for
             files that others have written, or asks for statistics that are not to be collected.
