@@ -77,8 +77,8 @@ async def convert_iceberg(
         TableNotFoundError: there is no such metadata.
         InvalidOptionError: only a catalog knows which metadata are the current ones; or an option
             is not allowed.
-        InvalidTableError: metadata are damaged, not there, or name files elsewhere; or a file is
-            damaged.
+        InvalidTableError: metadata are damaged, not there, name files elsewhere, or one twice; or
+            a file is damaged.
         MissingDataFileError: a data file is not there.
         UnsupportedFeatureError: rows are deleted by files of their own, a file is no Parquet or
             bears no field ids, as files that were imported, or a column has a default for files

@@ -415,3 +415,14 @@ def test_a_name_mapping_that_no_file_needs_is_passed_over(warehouse: Warehouse) 
     with table.transaction() as tx:
         tx.set_properties({"schema.name-mapping.default": "[]"})
     assert contents(converted(table)) == [{"id": 1, "name": "a"}]
+
+
+def test_a_file_that_the_manifests_name_twice_is_told(warehouse: Warehouse) -> None:
+    table = warehouse.table(TWO)
+    table.append(pa.table({"id": pa.array([1], pa.int64()), "name": ["a"]}))
+    data_file = next(iter(table.scan().plan_files())).file
+    with table.transaction() as tx, tx.update_snapshot().fast_append() as again:
+        again.append_data_file(data_file)
+    path, metadata = where(table)
+    with pytest.raises(InvalidTableError, match=r"name data/.* 2 times"):
+        adelta.sync.convert_iceberg(path, metadata=metadata)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import gzip
 import io
 import re
+from collections import Counter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from adelta._concurrency import in_thread, map_concurrent
@@ -102,6 +104,7 @@ async def read_iceberg_table(store: ObjectStore, metadata: str | None) -> Iceber
     found = await map_concurrent(read, manifests, limit=store.concurrency)
     files = tuple(file for files in found for file in files)
     await in_thread(_check_partitions, path, parsed, files)
+    await in_thread(_check_once, store.uri, files)
     return IcebergTable(parsed, files)
 
 
@@ -199,6 +202,19 @@ def _check_partitions(path: str, metadata: Any, files: Sequence[IcebergFile]) ->
                 f"{path} is damaged: {file.path} was written by the partition spec {file.spec}, "
                 "which it lacks, or has more columns than the file has values"
             )
+
+
+def _check_once(root: str, files: Sequence[IcebergFile]) -> None:
+    """Refuse files whose rows Iceberg reads more than once, as a Delta table cannot."""
+    times = Counter(file.path for file in files)
+    path, most = max(times.items(), key=itemgetter(1), default=("", 1))
+    if most > 1:
+        raise InvalidTableError(
+            f"{root}: its Iceberg manifests name {path} {most} times, so that its rows are read as "
+            "often; a Delta table names a file once. Write the rows that are to stay to a new "
+            "table, or have an Iceberg writer write them again (rewrite_data_files), and convert "
+            "the table then"
+        )
 
 
 def _refuse_deletes(root: str, manifests: Sequence[Any]) -> None:
