@@ -158,18 +158,21 @@ def _same_layout(have: pa.DataType, want: pa.DataType) -> bool:
     return all(_same_layout(have.field(i).type, want.field(i).type) for i in range(have.num_fields))
 
 
-def _check(data_type: s.DataType, path: str) -> None:
+def _check(data_type: s.DataType, path: str, *, repeats: bool = False) -> None:
+    """Refuse what tables do not hold, as a column does or as what `repeats` in one."""
     match data_type:
         case s.StructType():
             for field in data_type.fields:
-                _check(field.dataType, f"{path}.{field.name}")
+                _check(field.dataType, f"{path}.{field.name}", repeats=repeats)
         case s.ArrayType():
-            _check(data_type.elementType, f"{path}.element")
+            _check(data_type.elementType, f"{path}.element", repeats=True)
         case s.MapType():
-            _check(data_type.keyType, f"{path}.key")
-            _check(data_type.valueType, f"{path}.value")
+            _check(data_type.keyType, f"{path}.key", repeats=True)
+            _check(data_type.valueType, f"{path}.value", repeats=True)
         case s.UserDefinedType():
-            _check(data_type.sqlType(), path)
+            _check(data_type.sqlType(), path, repeats=repeats)
+        case s.NullType() if not repeats:
+            pass  # rows have nulls there, and files have no such column
         case s.StringType() if data_type.jsonValue() != "string":
             raise SchemaMismatchError(
                 f"column {path!r} is a {data_type.simpleString()}; Delta tables of adelta hold "

@@ -14,7 +14,7 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.cast import relabel
 from adelta.kernel.schema.json import schema_from_string
-from adelta.kernel.schema.names import FIELD_ID_KEY, as_nullable, physical_schema
+from adelta.kernel.schema.names import FIELD_ID_KEY, as_nullable, contains_type, physical_schema
 from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
 from adelta.kernel.table_features import CHANGE_DATA_DIRECTORY, CHANGE_TYPE
 from adelta.kernel.table_properties import TableProperties
@@ -101,6 +101,12 @@ class DataFileLayout:
                 "columns of nulls alone have), so that its data files would hold none; add a "
                 "column, or cast one to a type, first"
             )
+        for field in stored:
+            if _repeats_void(field.type):
+                raise SchemaMismatchError(
+                    f"column {field.name!r} has arrays or maps of what has no type (`void`), which "
+                    "data files cannot hold; cast it to a type first"
+                )
         hidden, changes = _hidden(spec), spec.content == "changes"
         leaves = (
             ()
@@ -246,6 +252,17 @@ class _FileNames:
                 "partition columns are in the log"
             )
         return tuple(node.name for node in found)
+
+
+def _repeats_void(data_type: t.DataType) -> bool:
+    match data_type:
+        case t.StructType():
+            return any(_repeats_void(field.type) for field in data_type)
+        case t.ArrayType(element):
+            return contains_type(element, t.VOID)
+        case t.MapType(key, value):
+            return contains_type(key, t.VOID) or contains_type(value, t.VOID)
+    return False
 
 
 def _place(schema: t.StructType, name: str) -> int:

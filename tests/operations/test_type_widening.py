@@ -167,6 +167,12 @@ async def test_a_void_column_takes_any_type() -> None:  # B10-07
     assert [row["v"] for row in await rows(table)] == [None, "x"]
 
 
+@pytest.mark.parametrize("values", [[[None]], [{"a": [None]}], [[{"b": None}]]], ids=str)
+async def test_arrays_of_what_has_no_type_are_in_no_rows(values: Any) -> None:  # B10-07
+    with pytest.raises(SchemaMismatchError, match="'v' has arrays or maps of what has no type"):
+        await new_table(pa.table({"id": [1], "v": pa.array(values)}), mode="none")
+
+
 async def test_widening_is_dropped_by_writing_files_in_the_types_of_now(tmp_path: Path) -> None:
     uri = str(tmp_path)
     data = pa.table({"id": [1], "v": pa.array([7], pa.int16())})

@@ -9,6 +9,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
 
 import adelta.spark
 from adelta.errors import (
@@ -159,6 +160,23 @@ def test_columns_are_matched_by_name(spark, path):
     swapped = spark.createDataFrame([("b", 2)], "NAME string, id int")
     adelta.spark.write(swapped, path, mode="append")
     assert rows(path, "name") == ["a", "b"]
+
+
+def test_a_column_of_nulls_alone_goes_into_the_tables_own_or_a_new_one_of_any_type(spark, path):
+    adelta.spark.write(spark.sql("SELECT 1 id, 'a' name, named_struct('x', 1, 'y', 2) s"), path)
+    nulls = spark.sql("SELECT 2 id, NULL name, named_struct('x', 3, 'y', NULL) s, NULL more")
+    nulls.drop("more").write.format("adelta").mode("append").save(path)
+    nulls.write.format("adelta").mode("append").option("mergeSchema", True).save(path)
+    last = nulls.withColumn("more", f.lit("text"))
+    last.write.format("adelta").mode("append").option("mergeSchema", True).save(path)
+    found = adelta.spark.read(spark, path).select("id", "name", "s.y", "more").collect()
+    assert sorted(tuple(row) for row in found if row.more is None) == [
+        (1, "a", 2, None), (2, None, None, None), (2, None, None, None)
+    ]  # fmt: skip
+    assert [tuple(row) for row in found if row.more] == [(2, None, None, "text")]
+    assert rows(path) == [1, 2, 2, 2]
+    with pytest.raises(SchemaMismatchError, match="element' is of type void"):
+        adelta.spark.write(spark.sql("SELECT 1 id, array(NULL) more"), path, mode="append")
 
 
 def test_rows_that_do_not_fit_are_refused_before_any_task_runs(spark, path):
