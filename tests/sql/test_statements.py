@@ -471,6 +471,16 @@ async def test_queries_see_nothing_but_their_tables(run, tmp_path):
         await run("SELECT 1; SET enable_external_access = true")
 
 
+async def test_a_query_that_nests_too_deeply_is_refused_with_what_to_do(run, lake):
+    await run(f"CREATE TABLE '{lake}' AS SELECT 1 AS id")
+    flat = " OR ".join(f"id = {n}" for n in range(1_100))
+    assert len(await run(f"SELECT id FROM '{lake}' WHERE {flat}")) == 1
+    for depth in (501, 2_000):
+        nested = "(id > 1 AND (id < 9 OR " * depth + "id = 1" + "))" * depth
+        with pytest.raises(InvalidStatementError, match="write IN"):
+            await run(f"SELECT id FROM '{lake}' WHERE {nested}")
+
+
 async def test_the_blocking_face_takes_its_own_handles(lake):
     uri = f"memory://{uuid.uuid4()}/t"
     adelta.sync.sql("CREATE TABLE t AS SELECT 1 AS id, 'nan'::DOUBLE AS f", tables={"t": uri})

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["RunningQuery", "running_query"]
 
 _BATCH_ROWS = 64 * 1024
+_TOO_DEEP = ("Max expression depth limit", "memory exhausted at or near")
+"""What DuckDB says of a query that nests too deeply: its binder, and its parser."""
 
 
 class RunningQuery:
@@ -155,6 +157,13 @@ async def _in_engine(connection: Any, feeds: Feeds, work: Any) -> Any:
             raise feeds.failure from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise OutOfMemoryError(f"the query takes too much memory: {error}") from error
+        if any(said in str(error) for said in _TOO_DEEP):
+            raise InvalidStatementError(
+                "the query nests deeper than DuckDB, which runs it, allows (about 1,000 levels, of "
+                "queries in queries less): write IN for many comparisons of one column and a OR b "
+                "OR c without parentheses, or give many values as a table of their own (tables=) "
+                "and join that"
+            ) from error
         raise InvalidStatementError(f"the query cannot be run: {error}") from error
 
 
