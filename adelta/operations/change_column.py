@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta import _compute as pc
 from adelta._arguments import checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
@@ -20,6 +22,7 @@ from adelta.errors import (
 from adelta.kernel.expressions.nodes import Cast, Column, IsNull, Not, disjunction
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind
+from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.alteration import (
     change_field,
     change_type,
@@ -32,12 +35,20 @@ from adelta.kernel.schema.json import schema_to_string, type_to_json
 from adelta.kernel.schema.type_text import parse_type
 from adelta.kernel.schema.types import VOID, ArrayType, MapType, StructField, StructType
 from adelta.kernel.schema.widening import can_widen, with_type_changes
-from adelta.kernel.table_features import DEFAULT_KEY, TYPE_WIDENING, check_identity_columns
+from adelta.kernel.table_features import (
+    DEFAULT_KEY,
+    TYPE_WIDENING,
+    check_identity_columns,
+    identities_of,
+    with_high_water_marks,
+)
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
 from adelta.operations.constraints import violations
 from adelta.operations.dependents import check_independent, column_path
 from adelta.operations.evolve import stage_metadata
+from adelta.read.data_files import read_files
+from adelta.table import roots_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +76,7 @@ async def change_column(
     default: str | None = None,
     first: bool = False,
     after: str | None = None,
+    sync_identity: bool = False,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AlterMetrics:
@@ -75,11 +87,14 @@ async def change_column(
     `nullable` false all rows that are there are read, and none may have a null; a field of a struct
     may still be missing where the struct is null. `comment` and `default`, a constant in Spark SQL
     for rows that leave the column out, are taken away by an empty text. The column moves in front
-    of the others with `first`, or behind the one beside it that `after` names.
+    of the others with `first`, or behind the one beside it that `after` names. With
+    `sync_identity` an identity column numbers on behind the values that are there, which are all
+    read: those that users gave, or another engine.
 
     Raises:
         TableNotFoundError: there is no table.
-        SchemaMismatchError: there is no such column, or it cannot have that type or place.
+        SchemaMismatchError: there is no such column, or it cannot have that type or place, or it
+            is no identity column and is to be synchronised as one.
         InvalidUseError: the table does not allow wider types, or a constraint or a generated
             column depends on the column, and so on its type.
         InvariantViolationError: a null is there in a column that is to hold none.
@@ -92,7 +107,7 @@ async def change_column(
     if first and after is not None:
         raise InvalidOptionError("first and after both say where the column goes; choose one")
     wanted = None if type is None else _delta_type(type)
-    change = ColumnChange(wanted, nullable, comment, default, first, after)
+    change = ColumnChange(wanted, nullable, comment, default, first, after, sync_identity)
     async with altering(
         table,
         "CHANGE COLUMN",
@@ -114,6 +129,7 @@ class ColumnChange:
     default: str | None = None
     first: bool = False
     after: str | None = None
+    sync_identity: bool = False
 
     @property
     def moves(self) -> bool:
@@ -138,6 +154,8 @@ async def stage_changed(
     path = column_path(schema, column)
     if change.nullable is not None:
         schema = await _with_nullability(tx, table, path, change.nullable)
+    if change.sync_identity:
+        schema = await _synchronised(tx, table, path)
     changed, said = await in_thread(_changed, tx, schema, path, change)
     await in_thread(stage_metadata, tx, changed)
     if change.moves:
@@ -245,6 +263,38 @@ async def _with_nullability(
                 "come to forbid them; correct them first"
             )
     return change_field(schema, path, lambda f: replace(f, nullable=nullable))
+
+
+async def _synchronised(tx: TransactionCore, table: Table, path: tuple[str, ...]) -> StructType:
+    """The schema whose identity column goes on behind all of its values."""
+    files = await tx.read()
+    configuration = tx.configuration
+    identities = {column.name: column for column in identities_of(configuration.schema)}
+    column = identities.get(path[0]) if len(path) == 1 else None
+    if column is None:
+        raise SchemaMismatchError(
+            f"column {shown(path)!r} is no identity column, so that there is nothing to "
+            f"synchronise; such are {', '.join(identities) or 'none'}",
+            reason="identity_of_none",
+        )
+    plan = plan_columns(
+        configuration.schema,
+        columns=[column.name],
+        where=None,
+        partition_columns=configuration.partition_columns,
+        mapping_mode=configuration.column_mapping_mode,
+    )
+    farthest: int | None = None
+    async with aclosing(read_files(roots_of(table), plan, files)) as tables:
+        async for found in tables:
+            ends = pc.min_max(found.column(0))
+            value = ends["max" if column.step > 0 else "min"].as_py()
+            if value is not None and (farthest is None or (value - farthest) * column.step > 0):
+                farthest = value
+    mark = None if farthest is None else column.after(farthest)
+    if mark is None:
+        return configuration.schema
+    return with_high_water_marks(configuration.schema, {column.name: mark})
 
 
 def _no_null(schema: StructType, path: tuple[str, ...]) -> Node:

@@ -178,6 +178,10 @@ _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
         UnsupportedOperationException,
         "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
     ),
+    "identity_of_none": (
+        AnalysisException,
+        "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",
+    ),
     "identity_step_zero": (AnalysisException, "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP"),
     "identity_values_given": (
         AnalysisException,

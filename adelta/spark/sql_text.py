@@ -247,7 +247,9 @@ def _by_spark(
 
 def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
     if isinstance(statement, AlterTable):
-        return isinstance(statement.change, DropFeature)
+        change = statement.change
+        synchronises = isinstance(change, ChangeColumn) and change.sync_identity
+        return synchronises or isinstance(change, DropFeature)
     if isinstance(statement, CreateClone | InsertReplacing):
         return True
     if isinstance(statement, CreateTable):

@@ -334,6 +334,7 @@ class ChangeColumn:
     default: str | None = None
     first: bool = False
     after: str | None = None
+    sync_identity: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pytest
 
+import adelta
 from adelta.errors import (
     CommitConflictError,
     ConcurrentAppendError,
@@ -21,6 +22,7 @@ from adelta.operations import (
     add_feature,
     change_column,
     cluster_by,
+    create_table,
     delete,
     drop_columns,
     drop_feature,
@@ -35,6 +37,8 @@ from tests.support.stores import Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from adelta.storage.object_store import ObjectStore
 
     Act = Callable[[Table], Awaitable[object]]
 
@@ -53,7 +57,7 @@ append: Act = partial(write_table, data=MORE)
 class OvertakingStore(WrappedStore):
     """A store in which, right before its user's first commit, another writer commits."""
 
-    def __init__(self, inner: MemoryStore, other: Act) -> None:
+    def __init__(self, inner: ObjectStore, other: Act) -> None:
         super().__init__(inner)
         self.other: Act | None = other
 
@@ -134,6 +138,20 @@ async def test_what_holds_for_every_row_or_file_conflicts_with_new_ones(
     assert isinstance(error, ConcurrentAppendError)
     assert (await table.snapshot()).version == 1
     assert len(await rows(table)) == 3
+
+
+async def test_an_identity_column_is_synchronised_with_all_values_or_not_at_all() -> None:
+    schema = pa.schema([adelta.identity_column("id", always=False), ("p", pa.string())])
+    table = await create_table("memory://identities/t", schema)
+    await write_table(table, pa.table({"id": [7], "p": ["x"]}))
+    late = partial(write_table, data=pa.table({"id": [9], "p": ["y"]}))
+    with pytest.raises(ConcurrentAppendError):
+        await change_column(
+            Table("memory://t", store=OvertakingStore(table.store, late)), "id", sync_identity=True
+        )
+    await change_column(table, "id", sync_identity=True)
+    await write_table(table, pa.table({"p": ["z"]}))
+    assert await rows(table) == [(10, "z"), (7, "x"), (9, "y")]
 
 
 async def test_a_deletion_vector_that_comes_meanwhile_keeps_its_feature() -> None:

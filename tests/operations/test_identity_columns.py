@@ -18,7 +18,7 @@ from adelta.errors import (
     SchemaMismatchError,
 )
 from adelta.kernel.schema.types import INTEGER, LONG, STRING, StructField, StructType
-from adelta.operations import create_table, write_table
+from adelta.operations import change_column, create_table, write_table
 from adelta.table import Table, open_table
 
 if TYPE_CHECKING:
@@ -106,6 +106,33 @@ async def test_values_may_be_brought_along_by_default_and_move_no_mark() -> None
     assert await mark(table) is None
     await write_table(table, cities("Oslo"))
     assert await numbers(table) == {"Bern": 7, "Oslo": 1}
+
+
+@pytest.mark.parametrize(
+    ("start", "step", "given", "marked", "follows"),
+    [
+        (1, 1, [7, 3, None], 7, 8),
+        (10, 3, [17, 11], 19, 22),
+        (0, -5, [-12, 4], -15, -20),
+        (10, 3, [9], None, 10),
+        (1, 1, [None], None, 1),
+    ],
+)
+async def test_a_column_goes_on_behind_the_values_that_users_gave_once_it_is_synchronised(
+    start: int, step: int, given: list[int | None], marked: int | None, follows: int
+) -> None:
+    table = await new_table(always=False, start=start, step=step)
+    names = [f"c{n}" for n in range(len(given))]
+    await write_table(table, pa.table({"id": pa.array(given, pa.int64()), "city": names}))
+    await change_column(table, "id", sync_identity=True)
+    assert await mark(table) == marked
+    await write_table(table, cities("Oslo"))
+    assert (await numbers(table))["Oslo"] == follows
+    done = await change_column(table, "ID", sync_identity=True)
+    assert await mark(table) == follows  # which it never falls behind
+    assert done.version in (None, (await table.snapshot()).version)
+    with pytest.raises(SchemaMismatchError, match=r"'city' is no identity column.*such are id"):
+        await change_column(table, "city", sync_identity=True)
 
 
 async def test_a_stream_larger_than_a_batch_is_numbered_through() -> None:

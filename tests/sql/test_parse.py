@@ -149,6 +149,7 @@ def test_rows_are_changed_under_aliases_and_conditions():
         ("ALTER a DROP DEFAULT", ChangeColumn(("a",), default="")),
         ("ALTER COLUMN a SET DEFAULT 5 + 1", ChangeColumn(("a",), default="5 + 1")),
         ("CHANGE COLUMN a a BIGINT AFTER b", ChangeColumn(("a",), type=LONG, after="b")),
+        ("ALTER COLUMN a SYNC IDENTITY", ChangeColumn(("a",), sync_identity=True)),
         ("ALTER COLUMN a TYPE BIGINT", ChangeColumn(("a",), type=LONG)),
         ("CLUSTER BY (a, b.c)", ClusterBy((("a",), ("b", "c")))),
         ("CLUSTER BY NONE", ClusterBy(())),

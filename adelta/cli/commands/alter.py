@@ -72,6 +72,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new.add_argument("--comment", metavar="TEXT", help="an empty one takes it away")
     new.add_argument("--default", metavar="SQL", help="a constant; an empty one takes it away")
     _place(new, "it")
+    new.add_argument(
+        "--sync-identity", action="store_true", help="number on behind the values that are there"
+    )
     new = action("add-constraint", "let every row satisfy a condition", adelta.add_constraint)
     new.add_argument("name", metavar="NAME")
     new.add_argument("expression", metavar="CONDITION", help="in SQL, such as 'km >= 0'")

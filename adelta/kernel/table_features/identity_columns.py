@@ -87,6 +87,18 @@ class IdentityColumn:
             return self.start
         return self.start + self.step * ((mark - self.start) // self.step + 1)
 
+    def after(self, farthest: int) -> int | None:
+        """The high-water mark where the column holds values up to `farthest`, in its own order.
+
+        It never goes back, and is None where none of its values has been made. Delta Spark rounds
+        to the next value of the column, and so does this.
+        """
+        mark = self.high_water_mark
+        if (farthest - self.start) * self.step < 0:
+            return mark
+        found = self.start + self.step * -((self.start - farthest) // self.step)
+        return found if mark is None or (found - mark) * self.step > 0 else mark
+
 
 def identities_of(schema: StructType) -> tuple[IdentityColumn, ...]:
     """The columns of a table that number rows.

@@ -65,6 +65,7 @@ async def _change(table: Table, change: Change, note: str | None) -> None:
                 default=change.default,
                 first=change.first,
                 after=change.after,
+                sync_identity=change.sync_identity,
                 user_metadata=note,
             )
         case SetProperties(properties):

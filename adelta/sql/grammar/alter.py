@@ -127,14 +127,16 @@ def _column(reader: Reader, word: str) -> ChangeColumn:
         return ChangeColumn(path, default=reader.node().text)
     if reader.accept("DROP", "DEFAULT"):
         return ChangeColumn(path, default="")
+    if reader.accept("SYNC", "IDENTITY"):
+        return ChangeColumn(path, sync_identity=True)
     if reader.follows("FIRST") or reader.follows("AFTER"):
         first, after = _position(reader)
         return ChangeColumn(path, first=first, after=after)
     if word == "CHANGE" and reader.token.kind in ("word", "quoted"):
         return _hive(reader, path)
     raise reader.error(
-        "expected TYPE, COMMENT, FIRST, AFTER, SET NOT NULL, DROP NOT NULL, SET DEFAULT or DROP "
-        "DEFAULT"
+        "expected TYPE, COMMENT, FIRST, AFTER, SET NOT NULL, DROP NOT NULL, SET DEFAULT, DROP "
+        "DEFAULT or SYNC IDENTITY"
     )
 
 

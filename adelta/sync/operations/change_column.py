@@ -32,6 +32,7 @@ def change_column(
     default: str | None = None,
     first: bool = False,
     after: str | None = None,
+    sync_identity: bool = False,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AlterMetrics:
@@ -42,11 +43,14 @@ def change_column(
     `nullable` false all rows that are there are read, and none may have a null; a field of a struct
     may still be missing where the struct is null. `comment` and `default`, a constant in Spark SQL
     for rows that leave the column out, are taken away by an empty text. The column moves in front
-    of the others with `first`, or behind the one beside it that `after` names.
+    of the others with `first`, or behind the one beside it that `after` names. With
+    `sync_identity` an identity column numbers on behind the values that are there, which are all
+    read: those that users gave, or another engine.
 
     Raises:
         TableNotFoundError: there is no table.
-        SchemaMismatchError: there is no such column, or it cannot have that type or place.
+        SchemaMismatchError: there is no such column, or it cannot have that type or place, or it
+            is no identity column and is to be synchronised as one.
         InvalidUseError: the table does not allow wider types, or a constraint or a generated
             column depends on the column, and so on its type.
         InvariantViolationError: a null is there in a column that is to hold none.
@@ -66,6 +70,7 @@ def change_column(
         default=default,
         first=first,
         after=after,
+        sync_identity=sync_identity,
         user_metadata=user_metadata,
         storage_options=storage_options,
     )
