@@ -217,7 +217,8 @@ class ReadOptions:
 class WriteOptions:
     """What a batch write was asked for.
 
-    `partition_by`, `cluster_by` and `properties` are for a table that the write creates.
+    `partition_by`, `cluster_by` and `properties` are for a table that the write creates, the first
+    for one whose schema it overwrites, too, which without it is not partitioned any more.
     `if_exists` is ``error`` or ``ignore`` where an existing table is not to be written to. With
     `txn`, an application's id and the number of this write, work that the table shows as done is
     skipped. `data_files` says how each task writes its files. `schema_mode` and `replace_where` are
@@ -322,9 +323,12 @@ class WriteOptions:
             )
         # Sessions set this one for all of their writes.
         partitions = self.partition_overwrite if mode == "overwrite" else None
+        partition_by = self.partition_by
+        if mode == self.schema_mode == "overwrite" and partition_by is None:
+            partition_by = ()  # in Spark the partitioning goes with the schema
         return WriteRequest(
             WriteKind(mode, self.schema_mode, self.replace_where, partitions or "static"),
-            self.partition_by,
+            partition_by,
             self.cluster_by,
             self.properties,
             self.txn,

@@ -120,6 +120,19 @@ def test_overwrite_schema_replaces_the_columns_and_the_partitioning(spark, path)
     assert spark.read.format("adelta").load(path).collect() == [(1, 2)]
 
 
+def test_overwrite_schema_without_partitions_leaves_the_table_with_none(spark, path):
+    table(spark, path)
+    writer = frame(spark, (7, "a")).write.format("adelta").mode("overwrite")
+    writer.option("overwriteSchema", "true").save(path)
+    assert deltalake.DeltaTable(path).metadata().partition_columns == []
+    assert pairs(path) == [(7, "a")]
+
+    table(spark, f"{path}2")
+    writer = frame(spark, (7, "a")).drop("p").write.format("adelta").mode("overwrite")
+    writer.option("overwriteSchema", "true").save(f"{path}2")
+    assert deltalake.DeltaTable(f"{path}2").metadata().partition_columns == []
+
+
 def test_a_write_of_an_old_plan_does_not_undo_a_commit_that_came_between(spark, path):
     """The plan's version is what the replacement is judged against."""
     table(spark, path)
