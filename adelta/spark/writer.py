@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.errors import InvalidOptionError, InvalidUseError, SchemaMismatchError
 from adelta.operations.distributed_write import (
     commit_write,
     discard_files,
@@ -152,6 +152,7 @@ def plan_job(
     With `assigns` their types may be others than the table's where they are taken in, too.
 
     Raises:
+        SchemaMismatchError: the rows have no columns.
         AdeltaError: the table cannot take these rows; see `plan_write`.
     """
 
@@ -167,7 +168,14 @@ def plan_job(
             assigns=assigns,
         )
 
-    return call(plan)
+    job = call(plan)
+    if job.spec is not None and not schema.fields:
+        # Spark hands tasks no rows where there are no columns: they would be lost.
+        raise SchemaMismatchError(
+            f"{options.uri}: the rows to write have no columns; select those that the table is to "
+            "get, and leave out what it fills in by itself"
+        )
+    return job
 
 
 def _stored_schema(schema: StructType) -> pa.Schema:

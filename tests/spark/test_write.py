@@ -191,6 +191,14 @@ def test_rows_that_do_not_fit_are_refused_before_any_task_runs(spark, path):
     assert (rows(path), files(path)) == ([0, 1, 2], before)
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_rows_without_columns_are_refused_and_not_lost(spark, path, mode):
+    spark.range(3).write.format("adelta").save(path)
+    with pytest.raises(SchemaMismatchError, match="have no columns"):
+        spark.range(2).select().write.format("adelta").mode(mode).save(path)
+    assert spark.read.format("adelta").load(path).count() == 3
+
+
 def test_a_value_that_does_not_fit_fails_the_job_and_leaves_the_table_alone(spark, path):
     adelta.spark.write(numbers(spark, 0, 3), path)
     too_large = spark.range(0, 5, 1, 1).selectExpr("id", "id * 10000000000 part")
