@@ -120,9 +120,11 @@ def test_writers_save_under_names(spark: SparkSession, db: str, tmp_path: Path) 
     df.write.format("delta").partitionBy("p").mode("append").saveAsTable(name)
     df.limit(1).write.insertInto(name)
     assert spark.table(name).count() == 7
+    df.select("p", "id").write.mode("append").saveAsTable(name)  # whatever the default format is
+    assert spark.table(name).count() == 10
     replaced = df.where("p = 1").write.format("delta").mode("overwrite")
     replaced.option("replaceWhere", "p = 1").saveAsTable(name)
-    assert rows(spark.sql(f"SELECT p, count(*) FROM {name} GROUP BY p")) == [(0, 5), (1, 1)]
+    assert rows(spark.sql(f"SELECT p, count(*) FROM {name} GROUP BY p")) == [(0, 7), (1, 1)]
     df.limit(1).write.format("delta").mode("overwrite").saveAsTable(name)
     table = adelta.sync.open_table(str(tmp_path / "names" / "t")).snapshot()
     assert table.partition_columns == ("p",)

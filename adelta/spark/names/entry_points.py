@@ -42,6 +42,7 @@ _applications: WeakKeyDictionary[Any, _Application] = WeakKeyDictionary()  # by 
 _named: WeakValueDictionary[str, SparkSession] = WeakValueDictionary()  # by id in the JVM
 _lock = threading.RLock()
 _KNOWN = "_adelta_names"
+_DEFAULT_FORMAT = "spark.sql.sources.default"
 _spark_read_table = DataFrameReader.table
 _spark_save_as_table = DataFrameWriter.saveAsTable
 _spark_insert_into = DataFrameWriter.insertInto
@@ -210,6 +211,10 @@ def _save_as_table(
         if known and told.mode == "Overwrite" and (uri := table_uri(self._spark, name)):
             told.options["path"] = uri
             return application.save(self._df, told)
+        # Where a table is in an own catalog, Spark appends without looking at the format.
+        unsaid = told.source == self._spark.conf.get(_DEFAULT_FORMAT)
+        if unsaid and not known and told.mode == "Append" and table_uri(self._spark, name):
+            self.format(jvm.FORMAT)
     return _spark_save_as_table(self, name)
 
 
