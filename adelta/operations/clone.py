@@ -21,9 +21,7 @@ from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.descriptor import vector_path
 from adelta.kernel.file_id import canonical_paths, suspect_paths
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.history import parse_timestamp
 from adelta.kernel.statistics import num_records, with_num_records
-from adelta.kernel.table_features import CLUSTERING_DOMAIN
 from adelta.kernel.transaction.cloning import (
     cloned_definition,
     copied_file,
@@ -33,16 +31,16 @@ from adelta.kernel.transaction.cloning import (
     placed,
     shallow_file,
 )
-from adelta.log.time_travel import version_at_timestamp
+from adelta.operations.clone_source import SourceFormat, SourceWish, clone_source
 from adelta.operations.clone_tasks import plan_copies
-from adelta.operations.create import exists
+from adelta.operations.create import ArrowSchema, exists
 from adelta.operations.restore_check import check_no_vacuum
 from adelta.operations.row_counts import counted
 from adelta.operations.stage_content import stage_content
 from adelta.progress import Meter, OnProgress
 from adelta.storage.addresses import Place
 from adelta.storage.providers import LOCAL
-from adelta.table import begin, clock_of, latest_state, opened, roots_of, state_at
+from adelta.table import begin, clock_of, latest_state, opened, roots_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -50,13 +48,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.schema.types import StructType
     from adelta.kernel.transaction.cloning import Copy
     from adelta.kernel.transaction.creation import NewTable
     from adelta.log.state import LogState
+    from adelta.operations.clone_source import CloneSource
     from adelta.operations.clone_tasks import CopiedObjects
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
+
+    _Key = tuple[str, str | None]
 
 __all__ = ["CloneMetrics", "clone"]
 
@@ -70,18 +72,21 @@ _METRICS = {
 }
 """What Delta Spark calls them in the history."""
 
+_NO_VERSION = -1  # in the history, of a source that has none
+
 
 @dataclass(frozen=True, slots=True)
 class CloneMetrics:
     """What a clone did; with `dry_run`, what it would have done.
 
-    `version` is the target's, None of a dry run, and `source_version` the one that was cloned.
+    `version` is the target's, None of a dry run, and `source_version` the one that was cloned, None
+    of a source that is no Delta table.
     Sizes are in bytes. Files that were copied are data files; none are of a shallow clone, whose
     readers have to allow the root `reads_from` (`allowed_roots` of `open_table`); None of others.
     """
 
     version: int | None
-    source_version: int
+    source_version: int | None
     dry_run: bool
     source_table_size: int
     source_num_of_files: int
@@ -100,6 +105,9 @@ async def clone(
     shallow: bool = False,
     version: int | None = None,
     timestamp: datetime | str | None = None,
+    source_format: SourceFormat = "delta",
+    partition_schema: ArrowSchema | StructType | str | None = None,
+    iceberg_metadata: str | None = None,
     replace: bool = False,
     properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -110,13 +118,18 @@ async def clone(
 ) -> CloneMetrics:
     """Make `target` a table with the rows of `source`: of its latest version, or an earlier one.
 
+    With the `source_format` ``parquet`` or ``iceberg`` the source is a folder of Parquet files, or
+    an Iceberg table, which stays as it is. Its files are found as by `convert`, for which
+    `partition_schema` is, or as by `convert_iceberg`, whose `metadata` `iceberg_metadata` is.
+
     Schema, partitioning, clustering, constraints and properties are the source's, other than
     `properties` says; the history, application transactions and row ids are not, and the table has
     an id of its own.
 
     A deep clone copies data files and deletion vectors, from any store to any other. A shallow one
     names the files of the source where they are: it is made at once, and needs the source, whose
-    VACUUM knows nothing of it. Who opens a shallow clone has to allow the source as a root.
+    VACUUM knows nothing of it, and where nobody may write a file of Parquet anew under its name.
+    Who opens a shallow clone has to allow the source as a root.
 
     With `replace` a table that is there becomes the clone, by a commit of its own: files that an
     earlier clone of the source has copied are not copied again, and those that are gone from the
@@ -128,8 +141,8 @@ async def clone(
     Raises:
         TableNotFoundError: there is no source.
         TableAlreadyExistsError: there is a target, and it is not to be replaced.
-        InvalidOptionError: source and target are one table, or lie in each other; or a version and
-            a timestamp are given.
+        InvalidOptionError: source and target are one table, or lie in each other; options are given
+            that do not go together; or the source is not of the format, as for `convert`.
         VersionNotFoundError: the version does not exist, or is no longer kept.
         TimestampOutOfRangeError: the time is outside the history that is kept.
         InvalidPropertyError: a property is unknown, has a value that is not allowed, or cannot be
@@ -137,14 +150,17 @@ async def clone(
         InvariantViolationError: rows would go from a target that only takes appends.
         MissingDataFileError: a file of the source is gone.
         RootNotAllowedError: the source is itself a shallow clone, and its files may not be read.
-        UnsupportedFeatureError: a table needs a feature that adelta does not have.
+        UnsupportedFeatureError: a table needs a feature that adelta does not have, or an Iceberg
+            table what cannot be converted.
+        SchemaMismatchError: files of another format are such that Delta cannot have them together.
+        InvalidUseError: pyiceberg is not installed.
         CommitConflictError: another commit to the target came first.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         InvalidTableError: the log is damaged, or a file is.
         StorageError: a store refused or failed.
     """
-    if version is not None and timestamp is not None:
-        raise InvalidOptionError("give a version or a timestamp, not both")
+    wish = SourceWish(source_format, version, timestamp, partition_schema, iceberg_metadata)
+    wish.check()
     if target_storage_options is None:
         target_storage_options = storage_options
     async with (
@@ -152,19 +168,22 @@ async def clone(
         opened(target, target_storage_options) as handle,
     ):
         await in_io_thread(_check_apart, origin, handle)
-        state = await _source_state(origin, version, timestamp)
+        found = await clone_source(origin, wish, properties or {}, on_progress)
         before = await latest_state(handle) if await exists(handle) else None
         if before is not None and not replace:
             raise TableAlreadyExistsError(
                 f"there is a Delta table at {handle.uri} already; clone to another address, or "
                 "pass replace=True to make it the clone"
             )
-        plan = await _plan(origin, state, before, properties or {}, shallow=shallow)
+        plan = await _plan(origin, found, before, properties or {}, shallow=shallow)
         if dry_run:
             return plan.metrics(None)
         request = TransactionRequest(
             operation="CLONE",
-            parameters={"source": origin.uri, "sourceVersion": state.version},
+            parameters={
+                "source": found.name,
+                "sourceVersion": _NO_VERSION if found.version is None else found.version,
+            },
             user_metadata=user_metadata,
             rebase=False,
             commits_empty=True,
@@ -174,7 +193,7 @@ async def clone(
         tx = begin(handle, request, creates=creates)
         async with tx:
             if before is not None and tx.base.version != before.version:
-                plan = await _plan(origin, state, tx.base, properties or {}, shallow=shallow)
+                plan = await _plan(origin, found, tx.base, properties or {}, shallow=shallow)
             if before is not None:
                 await _check_no_vacuum(tx.base, plan)
             plan = await _counted(plan)
@@ -193,11 +212,8 @@ class _Plan:
     """
 
     origin: Table
-    source_version: int
-    source_size: int
-    source_files: int
+    source: CloneSource
     definition: NewTable
-    clustering: str | None
     origins: tuple[AddFile, ...]
     comes: tuple[AddFile, ...]
     copies: tuple[Copy, ...]
@@ -212,10 +228,10 @@ class _Plan:
         """What it does, where it becomes `version`."""
         return CloneMetrics(
             version=version,
-            source_version=self.source_version,
+            source_version=self.source.version,
             dry_run=version is None,
-            source_table_size=self.source_size,
-            source_num_of_files=self.source_files,
+            source_table_size=self.source.files.total_bytes,
+            source_num_of_files=self.source.files.num_files,
             num_removed_files=self.goes.num_files,
             num_copied_files=len(self.copied),
             removed_files_size=self.goes.total_bytes,
@@ -238,27 +254,16 @@ def _as_linked(place: Place) -> Place:
     return Place.of(os.path.realpath(place.address)) if place.provider is LOCAL else place
 
 
-async def _source_state(
-    source: Table, version: int | None, timestamp: datetime | str | None
-) -> LogState:
-    latest = await latest_state(source)
-    latest.configuration.check_readable(source.uri)
-    if timestamp is not None:
-        version = await version_at_timestamp(latest, parse_timestamp(timestamp))
-    return latest if version in (None, latest.version) else await state_at(source, version or 0)
-
-
 async def _plan(
     origin: Table,
-    source: LogState,
+    source: CloneSource,
     target: LogState | None,
     properties: Mapping[str, str],
     *,
     shallow: bool,
 ) -> _Plan:
-    found = await source.files()
     live = FileSet.empty() if target is None else await target.files()
-    domain = (await source.domain_metadata()).get(CLUSTERING_DOMAIN)
+    domain = source.clustering
     definition = await in_thread(
         cloned_definition,
         source.configuration,
@@ -271,41 +276,43 @@ async def _plan(
     definition.configuration.check_writable("the clone")
 
     def compare() -> _Plan:
-        files = list(found.rows())
+        files = list(source.files.rows())
         name = shallow_file if shallow else copied_file
         named = [name(file, source.root) for file in files]
         root = source.root if target is None else target.root
         wanted = {copy_key(copy, root): file for file, copy in zip(files, named, strict=True)}
-        mine: dict[tuple[str, str | None], AddFile] = {}
+        mine: dict[_Key, AddFile] = {}
         goes = []
         for file in live.rows():
             key = copy_key(file, root)
             goes.append(key not in wanted or key in mine)
             mine.setdefault(key, file)
+        again = set() if source.version is not None else _told_anew(mine, named, root)
         there = {key[0]: file for key, file in mine.items()}
         paths = {mark: decode_path(file.path) for mark, file in there.items()}
         paths.update(_vectors_of(mine.values()))
         pairs = [
             (file, copy)
             for file, copy in zip(files, named, strict=True)
-            if copy_key(copy, root) not in mine
+            if (key := copy_key(copy, root)) not in mine or key in again
         ]
         copies: dict[str, Copy] = {}
         if not shallow:
             all_copies = (each for file, copy in pairs for each in copies_of(file, copy))
             copies = {each.mark: each for each in all_copies if each.mark not in paths}
         data = {copy.source for copy in copies.values() if copy.size is not None}
-        bare = _bare((mine[key] for key in wanted if key in mine), definition)
+        stays = (mine[key] for key in wanted if key in mine and key not in again)
+        bare = _bare(stays, definition)
         return _Plan(
             origin=origin,
-            source_version=source.version,
-            source_size=found.total_bytes,
-            source_files=found.num_files,
+            source=source,
             definition=definition,
-            clustering=None if domain is None else domain.configuration,
             origins=tuple(file for file, _ in pairs),
             comes=tuple(
-                _with_row_ids(copy, there.get(copy_key(copy, root)[0])) for _, copy in pairs
+                copy
+                if (key := copy_key(copy, root)) in again
+                else _with_row_ids(copy, there.get(key[0]))
+                for _, copy in pairs
             ),
             copies=tuple(copies.values()),
             copied=tuple(file for file, _ in pairs if file.path in data),
@@ -320,6 +327,23 @@ async def _plan(
     if plan.goes.num_files and target is not None:
         target.configuration.check_removable(target.root)
     return plan
+
+
+def _told_anew(mine: Mapping[_Key, AddFile], named: Iterable[AddFile], root: str) -> set[_Key]:
+    """Files that the target has, of which another format says other things by now.
+
+    One may have been written again under its name, or belong to other partitions than it did.
+    """
+    found = set()
+    for file in named:
+        key = copy_key(file, root)
+        if key in mine and _told(mine[key]) != _told(file):
+            found.add(key)
+    return found
+
+
+def _told(file: AddFile) -> tuple[object, ...]:
+    return file.size, file.modification_time, dict(file.partition_values)
 
 
 def _bare(stays: Iterable[AddFile], definition: NewTable) -> list[AddFile]:
@@ -392,7 +416,9 @@ async def _stage(
     tx: TransactionCore, plan: _Plan, comes: tuple[AddFile, ...], *, creates: bool
 ) -> None:
     if not creates:
-        await stage_content(tx, plan.definition, plan.clustering, plan.goes)
+        clustering = plan.source.clustering
+        domain = None if clustering is None else clustering.configuration
+        await stage_content(tx, plan.definition, domain, plan.goes)
     tx.staging.bring_back(comes)
     tx.staging.add_again(plan.bare)
     tx.metrics.clear()

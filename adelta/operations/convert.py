@@ -71,11 +71,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConvertMetrics",
+    "FoundTable",
+    "checked_properties",
     "commit_converted",
     "convert",
     "convert_folder",
-    "refuse_constraints",
-    "refuse_uncounted",
+    "found_in_folder",
 ]
 
 _FILES_A_TASK = 256
@@ -105,6 +106,39 @@ class ConvertMetrics:
     num_converted_bytes: int = 0
     schema: pa.Schema | None = None
     partition_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """What is to be a table: what its first commit says of it, and the files that it names."""
+
+    first: NewTable
+    files: Sequence[AddFile]
+
+    @classmethod
+    def of(cls, first: NewTable, files: Sequence[AddFile]) -> FoundTable:
+        """The same of files whose partition values go by the columns' names."""
+        names = first.metadata.partition_columns
+        stored = dict(zip(names, first.configuration.physical_partition_columns, strict=True))
+        if any(name != physical for name, physical in stored.items()):
+            files = [
+                replace(
+                    file,
+                    partition_values={stored[n]: v for n, v in file.partition_values.items()},
+                )
+                for file in files
+            ]
+        return cls(first, files)
+
+    @property
+    def metrics(self) -> ConvertMetrics:
+        """What a conversion that is not committed tells."""
+        return ConvertMetrics(
+            num_converted_files=len(self.files),
+            num_converted_bytes=sum(file.size for file in self.files),
+            schema=to_arrow_schema(self.first.metadata.schema),
+            partition_columns=self.first.metadata.partition_columns,
+        )
 
 
 @checked
@@ -177,11 +211,40 @@ async def convert_folder(
     """What `convert` does, where a handle is; its executor reads the footers."""
     check_choice("folder_names", folder_names, ("hive", "directory"))
     partitions = partition_fields(partition_schema)
-    asked = validate_properties(properties or {})
-    refuse_constraints(asked)
-    refuse_uncounted(asked, collect_statistics)
+    asked = checked_properties(properties, collect_statistics=collect_statistics)
     if await exists(table):
         return ConvertMetrics()
+    found = await found_in_folder(
+        table,
+        partitions,
+        asked,
+        folder_names=folder_names,
+        collect_statistics=collect_statistics,
+        name=name,
+        description=description,
+        on_progress=on_progress,
+    )
+    if dry_run:
+        return found.metrics
+    version = await commit_converted(table, found, collect_statistics, "parquet")
+    return ConvertMetrics() if version is None else replace(found.metrics, version=version)
+
+
+async def found_in_folder(
+    table: Table,
+    partitions: tuple[StructField, ...],
+    asked: Mapping[str, str],
+    *,
+    folder_names: FolderNames = "hive",
+    collect_statistics: bool = True,
+    name: str | None = None,
+    description: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> FoundTable:
+    """The Parquet files below the root of `table` as those of a table with properties.
+
+    Raises: as `convert` does.
+    """
     wanted = StatisticsWanted(asked) if collect_statistics else None
     roots, executor = roots_of(table), executor_of(table)
     files = await _listed(roots.store, on_progress)
@@ -200,20 +263,11 @@ async def convert_folder(
         wanted = replace(wanted, schema=schema)
         await found.complete(executor, roots, partitions, wanted)
     first = await in_thread(_new_table, schema, partitions, asked, name, description)
-    metrics = ConvertMetrics(
-        num_converted_files=len(found.files),
-        num_converted_bytes=sum(file.size for file in found.files),
-        schema=to_arrow_schema(schema),
-        partition_columns=first.metadata.partition_columns,
-    )
-    if dry_run:
-        return metrics
-    version = await commit_converted(table, first, found.files, collect_statistics, "parquet")
-    return ConvertMetrics() if version is None else replace(metrics, version=version)
+    return await in_thread(FoundTable.of, first, found.files)
 
 
 async def commit_converted(
-    table: Table, first: NewTable, files: Sequence[AddFile], statistics: bool, source_format: str
+    table: Table, found: FoundTable, statistics: bool, source_format: str
 ) -> int | None:
     """The version that names the files; None where another writer has made a table meanwhile.
 
@@ -221,33 +275,20 @@ async def commit_converted(
         CommitOutcomeUnknownError: it may or may not have been committed.
         StorageError: the store refused or failed; nothing was committed.
     """
+    partitions = found.first.metadata.partition_columns
     request = TransactionRequest(
         operation="CONVERT",
         parameters={
-            "numFiles": str(len(files)),
-            "partitionedBy": orjson.dumps(list(first.metadata.partition_columns)).decode(),
+            "numFiles": str(len(found.files)),
+            "partitionedBy": orjson.dumps(list(partitions)).decode(),
             "collectStats": str(statistics).lower(),
             "sourceFormat": source_format,
         },
     )
-    physical = dict(
-        zip(
-            first.metadata.partition_columns,
-            first.configuration.physical_partition_columns,
-            strict=True,
-        )
-    )
-    if any(name != stored for name, stored in physical.items()):
-        files = [
-            replace(
-                f, partition_values={physical[name]: v for name, v in f.partition_values.items()}
-            )
-            for f in files
-        ]
     try:
-        async with begin(table, request, creates=first) as tx:
-            await in_thread(tx.staging.add_existing, files)
-            tx.staging.metrics = {"numConvertedFiles": len(files)}
+        async with begin(table, request, creates=found.first) as tx:
+            await in_thread(tx.staging.add_existing, found.files)
+            tx.staging.metrics = {"numConvertedFiles": len(found.files)}
     except TableAlreadyExistsError:
         return None
     return tx.version
@@ -384,23 +425,29 @@ class _Found:
 # -------------------------------------------------------------------------------------- the table
 
 
-def refuse_constraints(asked: Mapping[str, str]) -> None:
-    """Refuse constraints for files that others have written. Raises: InvalidPropertyError."""
+def checked_properties(
+    properties: Mapping[str, str] | None, *, collect_statistics: bool = True
+) -> dict[str, str]:
+    """The properties of a table of files that others have written.
+
+    Raises:
+        InvalidPropertyError: one is unknown, has a value that is not allowed, is a constraint, or
+            asks for statistics that are not to be collected.
+    """
+    asked = validate_properties(properties or {})
     for key in asked:
         if key.lower().startswith(CONSTRAINT_PREFIX):
             raise InvalidPropertyError(
                 f"{key} is a constraint, to which nobody has held the files; convert them, and add "
                 "it by add_constraint"
             )
+    if not collect_statistics:
+        _refuse_uncounted(asked)
+    return asked
 
 
-def refuse_uncounted(asked: Mapping[str, str], collect_statistics: bool) -> None:
-    """Refuse files without statistics for a table that counts rows. Raises: InvalidPropertyError.
-
-    So does Delta Spark.
-    """
-    if collect_statistics:
-        return
+def _refuse_uncounted(asked: Mapping[str, str]) -> None:
+    """Refuse files without statistics for a table that counts rows, as Delta Spark does."""
     nothing = StructType(())
     metadata = Metadata("", schema_to_string(nothing), configuration=stored_properties(asked))
     if TableConfiguration(protocol_for_new_table(nothing, asked), metadata).counts_new_rows:

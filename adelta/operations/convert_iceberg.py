@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidPropertyError
-from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.table_features import (
     COLUMN_MAPPING_MAX_ID,
     COLUMN_MAPPING_MODE,
     TYPE_WIDENING_ENABLED,
-    validate_properties,
 )
 from adelta.operations.convert import (
     ConvertMetrics,
+    FoundTable,
+    checked_properties,
     commit_converted,
-    refuse_constraints,
-    refuse_uncounted,
 )
 from adelta.operations.create import exists, new_table
 from adelta.progress import Meter
@@ -40,8 +38,9 @@ if TYPE_CHECKING:
     from adelta.operations.iceberg.metadata import IcebergTable
     from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectMeta, ObjectStore
+    from adelta.table import Table
 
-__all__ = ["convert_iceberg"]
+__all__ = ["convert_iceberg", "found_in_iceberg"]
 
 
 @checked
@@ -89,36 +88,54 @@ async def convert_iceberg(
         InvalidUseError: pyiceberg is not installed.
         StorageError: the store refused or failed.
     """
-    from adelta.operations.iceberg.field_ids import check_field_ids
-    from adelta.operations.iceberg.files import check_there
-    from adelta.operations.iceberg.metadata import read_iceberg_table
-
-    asked = validate_properties(properties or {})
-    refuse_constraints(asked)
-    refuse_uncounted(asked, collect_statistics)
+    asked = checked_properties(properties, collect_statistics=collect_statistics)
     table = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
     async with table:
         if await exists(table):
             return ConvertMetrics()
-        store = roots_of(table).store
-        found = await read_iceberg_table(store, metadata)
-        listed = await _listed(store, found, Meter(on_progress, "listing"))
-        await in_thread(check_there, table.uri, found.files, listed)
-        reading = Meter(on_progress, "reading footers", total=len(found.files))
-        await check_field_ids(store, found.files, reading)
-        files, first = await in_thread(_new_table, found, asked, name, description)
-        wanted = first.configuration.properties
-        adds = await in_thread(files.adds, listed, wanted, statistics=collect_statistics)
-        metrics = ConvertMetrics(
-            num_converted_files=len(adds),
-            num_converted_bytes=sum(add.size for add in adds),
-            schema=to_arrow_schema(first.metadata.schema),
-            partition_columns=first.metadata.partition_columns,
+        found = await found_in_iceberg(
+            table,
+            metadata,
+            asked,
+            collect_statistics=collect_statistics,
+            name=name,
+            description=description,
+            on_progress=on_progress,
         )
         if dry_run:
-            return metrics
-        version = await commit_converted(table, first, adds, collect_statistics, "iceberg")
-        return ConvertMetrics() if version is None else replace(metrics, version=version)
+            return found.metrics
+        version = await commit_converted(table, found, collect_statistics, "iceberg")
+        return ConvertMetrics() if version is None else replace(found.metrics, version=version)
+
+
+async def found_in_iceberg(
+    table: Table,
+    metadata: str | None,
+    asked: Mapping[str, str],
+    *,
+    collect_statistics: bool = True,
+    name: str | None = None,
+    description: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> FoundTable:
+    """The files of the Iceberg table at the root of `table` as those of one with properties.
+
+    Raises: as `convert_iceberg` does.
+    """
+    from adelta.operations.iceberg.field_ids import check_field_ids
+    from adelta.operations.iceberg.files import check_there
+    from adelta.operations.iceberg.metadata import read_iceberg_table
+
+    store = roots_of(table).store
+    found = await read_iceberg_table(store, metadata)
+    listed = await _listed(store, found, Meter(on_progress, "listing"))
+    await in_thread(check_there, table.uri, found.files, listed)
+    reading = Meter(on_progress, "reading footers", total=len(found.files))
+    await check_field_ids(store, found.files, reading)
+    files, first = await in_thread(_new_table, found, asked, name, description)
+    wanted = first.configuration.properties
+    adds = await in_thread(files.adds, listed, wanted, statistics=collect_statistics)
+    return await in_thread(FoundTable.of, first, adds)
 
 
 async def _listed(store: ObjectStore, table: IcebergTable, meter: Meter) -> dict[str, ObjectMeta]:

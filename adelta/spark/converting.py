@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructType as TableSchema
     from adelta.spark.table_names import NamedTable
 
-__all__ = ["convert_in_place"]
+__all__ = ["convert_in_place", "partition_columns"]
 
 
 def convert_in_place(
@@ -86,11 +86,10 @@ def _by_name(
         )
     if jvm.unusable(spark) is not None:
         return _by_name_of_server(spark, found, columns, statistics=statistics)
-    entry = quoted(identifier_parts(found.name)[-2:])
     if columns is None:
-        columns = to_delta_schema(jvm.partition_schema(spark, entry))
+        columns = to_delta_schema(partition_columns(spark, found))
     location = _folder(spark, found.location, columns, statistics=statistics)
-    jvm.set_provider(spark, entry, format_of(spark))
+    jvm.set_provider(spark, _entry(found), format_of(spark))
     return location, found.name
 
 
@@ -111,6 +110,18 @@ def _by_name_of_server(
     location = _folder(spark, str(found.location), columns, statistics=statistics)
     name_as_delta(spark, found, schema)
     return location, found.name
+
+
+def partition_columns(spark: SparkSession, table: NamedTable) -> StructType:
+    """The columns by which a table of the session's own catalog is partitioned."""
+    if jvm.unusable(spark) is None:
+        return jvm.partition_schema(spark, _entry(table))
+    return _partitions(spark, table, spark.table(quoted(identifier_parts(table.name))).schema)
+
+
+def _entry(table: NamedTable) -> str:
+    """The name of a table in the session's own catalog."""
+    return quoted(identifier_parts(table.name)[-2:])
 
 
 def _partitions(spark: SparkSession, table: NamedTable, schema: StructType) -> StructType:

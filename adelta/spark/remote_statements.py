@@ -18,6 +18,7 @@ from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.define_with_rows import define_with_rows
 from adelta.spark.allowed_origins import allow_origin
 from adelta.spark.by_position import by_position
+from adelta.spark.clone_sources import columns_of_source, with_source
 from adelta.spark.committing import session_commits
 from adelta.spark.dataframes import read, write
 from adelta.spark.exceptions import name_taken
@@ -300,8 +301,7 @@ def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFra
         InvalidOptionError: the table of that name is elsewhere.
     """
     ensure_registered(spark)
-    source = named_table(spark, statement.source)
-    statement = replace(statement, source=TableName((), source.path))
+    statement = with_source(spark, statement)
     if statement.table.path is not None:
         return _cloned(spark, statement, str(named_table(spark, statement.table).path), zone)
     name, location = quoted(statement.table.parts), statement.location
@@ -323,7 +323,7 @@ def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFra
         done = _cloned(spark, statement, absolute_uri(location), zone)
         add_name(spark, name, _columns(spark, absolute_uri(location)), location=location)
         return done
-    made = add_name(spark, name, _columns(spark, str(source.path)))
+    made = add_name(spark, name, columns_of_source(spark, statement))
     try:
         place = str(named_table(spark, statement.table).path)
         return _cloned(spark, replace(statement, mode="create or replace"), place, zone)

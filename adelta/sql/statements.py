@@ -506,7 +506,7 @@ class ConvertToDelta:
 
 @dataclass(frozen=True, slots=True)
 class CreateClone:
-    """``CREATE TABLE … SHALLOW | DEEP CLONE``."""
+    """``CREATE TABLE … SHALLOW | DEEP CLONE``; `partition_by` are columns of a Parquet folder."""
 
     table: TableName
     source: TableName
@@ -515,6 +515,8 @@ class CreateClone:
     source_as_of: AsOf | None = None
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
     location: str | None = None
+    source_format: Literal["delta", "parquet", "iceberg"] = "delta"
+    partition_by: tuple[ColumnDefinition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ WRONG: dict[str, list[object]] = {
     "WriterOptions | None": [7, {"compression": "zstd"}],
     "CatalogClient | None": [7, "catalog", object()],
     "FolderNames": [7, "year", None],
+    "SourceFormat": [7, "csv", None],
     "VacuumMode": [7, "half", None],
     "NamedTables | None": [7, "t", ["t"], {1: "t"}, {"t": 1}],
 }

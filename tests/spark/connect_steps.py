@@ -372,6 +372,13 @@ def step_statements_are_run_on_tables_by_name(spark, path):
     assert spark.sql("CREATE TABLE near SHALLOW CLONE by_name").collect()[0][1] == 1
     assert spark.sql("CREATE OR REPLACE TABLE made CLONE by_name VERSION AS OF 0").count() == 1
     assert spark.sql("SELECT * FROM made").columns == ["id", "v"]
+    spark.range(3).selectExpr("id", "id % 2 AS p").write.partitionBy("p").parquet(f"{path}-plain")
+    spark.sql(
+        "CREATE TABLE plain (id BIGINT, p BIGINT) USING parquet PARTITIONED BY (p)"
+        f" LOCATION '{path}-plain'"
+    )
+    assert spark.sql("CREATE TABLE of_files SHALLOW CLONE plain").collect()[0][1] == 3
+    assert spark.sql("SELECT id FROM of_files WHERE p = 1").collect() == [(1,)]
     assert spark.sql("OPTIMIZE by_name").columns == ["path", "metrics"]
     spark.sql("ALTER TABLE near ADD COLUMNS (p INT FIRST, q INT AFTER id)")
     spark.sql("COMMENT ON COLUMN near.id IS 'its number'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -124,6 +125,37 @@ def test_tables_are_cloned_under_names_and_elsewhere(spark, table, tmp_path):
     with pytest.raises(AnalysisException, match="cannot be replaced"):
         sql(f"REPLACE TABLE statements.none CLONE {table}")
     assert not spark.catalog.tableExists("statements.none")
+
+
+def test_files_of_parquet_are_cloned_by_path_and_by_name(spark, table, tmp_path):
+    def sql(text):
+        return [tuple(row) for row in adelta.spark.sql(spark, text).collect()]
+
+    rows = spark.createDataFrame([(1, "01"), (2, "2")], "id long, p string")
+    rows.write.partitionBy("p").parquet(f"{tmp_path}/plain")
+    rows.drop("p").write.parquet(f"{tmp_path}/flat")
+    with as_known(spark, "statements.plain", f"{tmp_path}/plain"):
+        [told] = sql("CREATE TABLE statements.near SHALLOW CLONE statements.plain")
+        assert told[1:] == (2, 0, 0, 0, 0)
+        assert spark.table("statements.near").orderBy("id").collect() == [(1, "01"), (2, "2")]
+    [told] = sql(f"CREATE TABLE delta.`{tmp_path}/far` DEEP CLONE parquet.`{tmp_path}/flat`")
+    assert told[3] == told[1]
+    sql(f"CREATE TABLE statements.flat SHALLOW CLONE parquet.`{tmp_path}/flat`")
+    assert spark.table("statements.flat").count() == 2
+    with pytest.raises(AnalysisException, match="partition_schema"):
+        sql(f"CREATE TABLE statements.none SHALLOW CLONE parquet.`{tmp_path}/plain`")
+    with pytest.raises(AnalysisException, match="is a Delta table"):
+        sql(f"CREATE TABLE statements.none SHALLOW CLONE parquet.`{tmp_path}/far`")
+    assert not spark.catalog.tableExists("statements.none")
+
+
+@contextmanager
+def as_known(spark, name, location):
+    spark.sql(f"CREATE TABLE {name} (id LONG, p STRING) USING parquet PARTITIONED BY (p)"
+              f" LOCATION '{location}'")  # fmt: skip
+    spark.sql(f"MSCK REPAIR TABLE {name}")
+    yield
+    spark.sql(f"DROP TABLE {name}")
 
 
 def test_sessions_of_the_same_application_hand_over_their_statements_too(spark, tmp_path):

@@ -34,6 +34,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--version", type=natural, metavar="N", help="clone the version N")
     which.add_argument("--timestamp", metavar="TIME", help="clone what it was at a time")
     parser.add_argument(
+        "--format",
+        choices=("delta", "parquet", "iceberg"),
+        default="delta",
+        help="what the source is: a folder of Parquet files, or an Iceberg table (default: delta)",
+    )
+    parser.add_argument(
+        "--partitions",
+        metavar="COLUMNS",
+        help="partition columns of a folder of Parquet files, such as 'year INT, month INT'",
+    )
+    parser.add_argument(
+        "--metadata",
+        metavar="PATH",
+        help="the file of an Iceberg table's current metadata below it, which its catalog knows "
+        "(default: what the table says itself)",
+    )
+    parser.add_argument(
         "--target-option",
         dest="target_options",
         action="append",
@@ -64,6 +81,9 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
                 shallow=arguments.shallow,
                 version=arguments.version,
                 timestamp=arguments.timestamp,
+                source_format=arguments.format,
+                partition_schema=arguments.partitions,
+                iceberg_metadata=arguments.metadata,
                 replace=arguments.replace,
                 properties=dict(arguments.properties),
                 dry_run=arguments.dry_run,
@@ -73,9 +93,11 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
     if output.as_json:
         output.line(camel_case(done))
         return
+    version = done.source_version
+    what = "what is there" if version is None else f"version {version}"
     verb = "Would clone" if done.dry_run else "Cloned"
     output.say(
-        f"{verb} version {done.source_version}, {counted(done.source_num_of_files, 'file')} of "
+        f"{verb} {what}, {counted(done.source_num_of_files, 'file')} of "
         f"{size(done.source_table_size)}; copied {counted(done.num_copied_files, 'file')} of "
         f"{size(done.copied_files_size)}."
     )

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from adelta._concurrency import in_thread
 from adelta.errors import TableNotFoundError
+from adelta.kernel.schema.types import StructType
 from adelta.operations.clone import clone
 from adelta.operations.create import exists
-from adelta.sql.execute.definition import place_of
+from adelta.sql.execute.definition import field_of, place_of
 from adelta.sql.records import NOTHING, table_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ async def run_clone(statement: CreateClone, session: Session) -> pa.Table:
         AdeltaError: as `adelta.clone` does.
     """
     uri, options = place_of(statement, session)
+    partitions = StructType(tuple(map(field_of, statement.partition_by)))
     as_of, mode = statement.source_as_of, statement.mode
     version = timestamp = None
     if as_of is not None and as_of.timestamp is not None:
@@ -60,6 +62,8 @@ async def run_clone(statement: CreateClone, session: Session) -> pa.Table:
             shallow=statement.shallow,
             version=version,
             timestamp=timestamp,
+            source_format=statement.source_format,
+            partition_schema=partitions if partitions.fields else None,
             replace=mode.endswith("replace"),
             properties=statement.properties,
             user_metadata=session.user_metadata,

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Literal
 from adelta.kernel.schema.types import LONG, STRING
 from adelta.sql.grammar.query import begins_query, read_query
 from adelta.sql.grammar.reader import FORMATS
-from adelta.sql.statements import ColumnDefinition, CreateClone, CreateTable, Identity
+from adelta.sql.statements import ColumnDefinition, CreateClone, CreateTable, Identity, TableName
 
 if TYPE_CHECKING:
     from adelta.sql.grammar.reader import Reader
-    from adelta.sql.statements import Path, TableName
+    from adelta.sql.statements import Path
 
-__all__ = ["read_column", "read_create"]
+__all__ = ["read_column", "read_create", "read_partitions", "read_source"]
 
 Mode = Literal["create", "create if not exists", "replace", "create or replace"]
 
+OtherFormat = Literal["parquet", "iceberg"]
+
+_OTHER_FORMATS: tuple[OtherFormat, ...] = ("parquet", "iceberg")
 _LIMITED = ("VARCHAR", "CHAR", "CHARACTER")
 
 
@@ -186,8 +189,29 @@ def _cluster_columns(reader: Reader) -> tuple[Path, ...]:
 
 
 def _clone(reader: Reader, table: TableName, mode: Mode, *, shallow: bool) -> CreateClone:
-    source = reader.table()
-    as_of = reader.as_of()
-    properties = reader.properties() if reader.accept("TBLPROPERTIES") else {}
-    location = reader.string() if reader.accept("LOCATION") else None
-    return CreateClone(table, source, mode, shallow, as_of, properties, location)
+    source, kind = read_source(reader)
+    clone = CreateClone(table, source, mode, shallow, source_format=kind or "delta")
+    if kind is None:
+        clone = replace(clone, source_as_of=reader.as_of())
+    elif kind == "parquet":
+        clone = replace(clone, partition_by=read_partitions(reader))
+    if reader.accept("TBLPROPERTIES"):
+        clone = replace(clone, properties=reader.properties())
+    return replace(clone, location=reader.string() if reader.accept("LOCATION") else None)
+
+
+def read_source(reader: Reader) -> tuple[TableName, OtherFormat | None]:
+    """A table, or ``parquet.`path` `` or ``iceberg.`path` ``, which are no Delta tables."""
+    begin = reader.token
+    name = reader.table()
+    for kind in _OTHER_FORMATS:
+        if len(name.parts) == 2 and name.parts[0].lower() == kind:
+            return TableName(path=name.parts[1], position=begin.at), kind
+    return name, None
+
+
+def read_partitions(reader: Reader) -> tuple[ColumnDefinition, ...]:
+    """``[PARTITIONED BY (column type, …)]`` of a folder of Parquet files."""
+    if not reader.accept("PARTITIONED", "BY"):
+        return ()
+    return reader.listed(lambda: read_column(reader, reader.name()))

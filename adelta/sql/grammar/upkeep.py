@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adelta.sql.grammar.definition import read_column
+from adelta.sql.grammar.definition import read_partitions, read_source
 from adelta.sql.grammar.query import read_query
 from adelta.sql.statements import (
     Analyze,
@@ -20,7 +20,7 @@ from adelta.sql.statements import (
 
 if TYPE_CHECKING:
     from adelta.sql.grammar.reader import Reader
-    from adelta.sql.statements import ColumnDefinition, Path, Query
+    from adelta.sql.statements import Path, Query
 
 __all__ = [
     "read_analyze",
@@ -32,8 +32,6 @@ __all__ = [
     "read_restore",
     "read_vacuum",
 ]
-
-_SOURCES = ("parquet", "iceberg")
 
 
 def read_optimize(reader: Reader) -> Optimize:
@@ -103,17 +101,9 @@ def read_restore(reader: Reader) -> Restore:
 def read_convert(reader: Reader) -> ConvertToDelta:
     """``CONVERT TO DELTA (parquet | iceberg).`path` [NO STATISTICS] [PARTITIONED BY (…)]``."""
     reader.expect("CONVERT", "TO", "DELTA")
-    begin = reader.token
-    name = reader.table()
-    source = "parquet"
-    if len(name.parts) == 2 and name.parts[0].lower() in _SOURCES:
-        source = name.parts[0].lower()
-        name = TableName(path=name.parts[1], position=begin.at)
+    name, source = read_source(reader)
     statistics = not reader.accept("NO", "STATISTICS")
-    partitions: tuple[ColumnDefinition, ...] = ()
-    if reader.accept("PARTITIONED", "BY"):
-        partitions = reader.listed(lambda: read_column(reader, reader.name()))
-    return ConvertToDelta(name, source, partitions, statistics)
+    return ConvertToDelta(name, source or "parquet", read_partitions(reader), statistics)
 
 
 def read_generate(reader: Reader) -> Generate:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from adelta.kernel.schema.types import StructType
     from adelta.operations.clone import CloneMetrics
+    from adelta.operations.clone_source import SourceFormat
+    from adelta.operations.create import ArrowSchema
     from adelta.progress import OnProgress
     from adelta.sync.table import Table
 
@@ -28,6 +31,9 @@ def clone(
     shallow: bool = False,
     version: int | None = None,
     timestamp: datetime | str | None = None,
+    source_format: SourceFormat = "delta",
+    partition_schema: ArrowSchema | StructType | str | None = None,
+    iceberg_metadata: str | None = None,
     replace: bool = False,
     properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -38,13 +44,18 @@ def clone(
 ) -> CloneMetrics:
     """Make `target` a table with the rows of `source`: of its latest version, or an earlier one.
 
+    With the `source_format` ``parquet`` or ``iceberg`` the source is a folder of Parquet files, or
+    an Iceberg table, which stays as it is. Its files are found as by `convert`, for which
+    `partition_schema` is, or as by `convert_iceberg`, whose `metadata` `iceberg_metadata` is.
+
     Schema, partitioning, clustering, constraints and properties are the source's, other than
     `properties` says; the history, application transactions and row ids are not, and the table has
     an id of its own.
 
     A deep clone copies data files and deletion vectors, from any store to any other. A shallow one
     names the files of the source where they are: it is made at once, and needs the source, whose
-    VACUUM knows nothing of it. Who opens a shallow clone has to allow the source as a root.
+    VACUUM knows nothing of it, and where nobody may write a file of Parquet anew under its name.
+    Who opens a shallow clone has to allow the source as a root.
 
     With `replace` a table that is there becomes the clone, by a commit of its own: files that an
     earlier clone of the source has copied are not copied again, and those that are gone from the
@@ -56,8 +67,8 @@ def clone(
     Raises:
         TableNotFoundError: there is no source.
         TableAlreadyExistsError: there is a target, and it is not to be replaced.
-        InvalidOptionError: source and target are one table, or lie in each other; or a version and
-            a timestamp are given.
+        InvalidOptionError: source and target are one table, or lie in each other; options are given
+            that do not go together; or the source is not of the format, as for `convert`.
         VersionNotFoundError: the version does not exist, or is no longer kept.
         TimestampOutOfRangeError: the time is outside the history that is kept.
         InvalidPropertyError: a property is unknown, has a value that is not allowed, or cannot be
@@ -65,7 +76,10 @@ def clone(
         InvariantViolationError: rows would go from a target that only takes appends.
         MissingDataFileError: a file of the source is gone.
         RootNotAllowedError: the source is itself a shallow clone, and its files may not be read.
-        UnsupportedFeatureError: a table needs a feature that adelta does not have.
+        UnsupportedFeatureError: a table needs a feature that adelta does not have, or an Iceberg
+            table what cannot be converted.
+        SchemaMismatchError: files of another format are such that Delta cannot have them together.
+        InvalidUseError: pyiceberg is not installed.
         CommitConflictError: another commit to the target came first.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         InvalidTableError: the log is damaged, or a file is.
@@ -78,6 +92,9 @@ def clone(
         shallow=shallow,
         version=version,
         timestamp=timestamp,
+        source_format=source_format,
+        partition_schema=partition_schema,
+        iceberg_metadata=iceberg_metadata,
         replace=replace,
         properties=properties,
         dry_run=dry_run,
