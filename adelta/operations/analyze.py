@@ -84,10 +84,11 @@ async def analyze(
     """Compute statistics for the live files that lack them, and commit these.
 
     The columns are those of which the table's writers state statistics, or `columns`: names of
-    data columns, dotted below structs; a struct stands for all of its leaves. `where` leaves out
-    files that hold no row for which it is true. Footers are read, and of files whose footers do
-    not suffice the columns in question. With `dry_run` files are counted that lack statistics, by
-    the log alone. `on_progress` is told how far it is.
+    data columns, dotted below structs, and between backticks where a name holds a dot itself; a
+    struct stands for all of its leaves. `where` leaves out files that hold no row for which it is
+    true. Footers are read, and of files whose footers do not suffice the columns in question. With
+    `dry_run` files are counted that lack statistics, by the log alone. `on_progress` is told how
+    far it is.
 
     Raises:
         InvalidOptionError: there is no such data column.

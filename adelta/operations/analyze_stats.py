@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidOptionError
+from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.names import leaf_fields, physical_schema
 from adelta.kernel.statistics import has_bounds, stats_leaves
+from adelta.operations.dependents import column_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +52,11 @@ class WantedColumn:
 def wanted_columns(
     configuration: TableConfiguration, columns: Sequence[str] | None
 ) -> tuple[WantedColumn, ...]:
-    """The leaves of `columns`, dotted below structs; None for those that the table's writers state.
+    """The leaves of `columns`, as for `column_path`; None for those that the table's writers state.
 
     Raises:
-        InvalidOptionError: there is no such column, or it is a partition column.
+        InvalidOptionError: there is no such column, it is a partition column, or it has to stand
+            between backticks.
         InvalidPropertyError: the property that decides has a value that is not allowed.
     """
     schema, mode = configuration.schema, configuration.column_mapping_mode
@@ -70,20 +73,19 @@ def wanted_columns(
         return tuple(leaf for leaf in leaves if leaf.physical in stated)
     found: dict[WantedColumn, None] = {}
     for name in columns:
-        below = [leaf for leaf in leaves if _is_below(leaf.logical, name)]
+        try:
+            path = column_path(schema, name)
+        except SchemaMismatchError:
+            path = ()
+        below = [leaf for leaf in leaves if path and leaf.logical[: len(path)] == path]
         if not below:
-            kind = "a partition column" if name.lower() in partitions else "no column"
+            kind = "a partition column" if path and path[0].lower() in partitions else "no column"
             raise InvalidOptionError(
                 f"{name!r} is {kind} of the table, so there are no statistics of it; name data "
-                f"columns, such as {', '.join('.'.join(leaf.logical) for leaf in leaves[:3])}"
+                f"columns, such as {', '.join(shown(leaf.logical) for leaf in leaves[:3])}"
             )
         found.update(dict.fromkeys(below))
     return tuple(found)
-
-
-def _is_below(path: tuple[str, ...], name: str) -> bool:
-    whole, wanted = ".".join(path).lower(), name.lower()
-    return whole == wanted or whole.startswith(f"{wanted}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,24 @@ async def test_only_files_and_columns_that_were_asked_for(tmp_path: Path) -> Non
             await adelta.analyze(tmp_path, columns=[wrong])
 
 
+async def test_columns_are_named_as_everywhere(tmp_path: Path) -> None:
+    schema = pa.schema([("a.b", pa.int64()), ("s", pa.struct([("b c", pa.int64())]))])
+    unindexed = {"delta.dataSkippingNumIndexedCols": "0", "delta.columnMapping.mode": "name"}
+    await adelta.create_table(tmp_path, schema, properties=unindexed)
+    await adelta.write_table(tmp_path, pa.table({"a.b": [1], "s": [{"b c": 2}]}, schema=schema))
+    with pytest.raises(InvalidOptionError, match=r"`a\.b`, between backticks"):
+        await adelta.analyze(tmp_path, columns=["a.b"])
+    for name in ("`a.b`", "S.`b c`"):
+        assert (await adelta.analyze(tmp_path, columns=[name])).num_files_updated == 1
+    (found,) = await stats(tmp_path)
+    assert len(found["minValues"]) == 2
+    await adelta.write_table(tmp_path, pa.table({"a.b": [1], "s": [{"b c": 2}]}, schema=schema))
+    named = {"t": str(tmp_path)}
+    await adelta.sql("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS `a.b`", tables=named)
+    await adelta.sql("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", tables=named)
+    assert [len(each["minValues"]) for each in await stats(tmp_path)] == [2, 2]
+
+
 async def test_rows_keep_their_ids_and_vectors_and_streams_see_nothing(tmp_path: Path) -> None:
     tracked = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
     mapped = {"delta.columnMapping.mode": "name"}
