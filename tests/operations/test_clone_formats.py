@@ -143,7 +143,9 @@ def test_the_command_clones_them(tmp_path: Path, capsys: pytest.CaptureFixture[s
     source = parquet(tmp_path / "s", **{"p=1__a": {"id": [1]}, "p=2__b": {"id": [2]}})
     told = [str(source), str(tmp_path / "t"), "--format=parquet", "--partitions=p INT"]
     assert main(["clone", *told, "--dry-run"]) == 0
-    assert "Would clone what is there, 2 files" in capsys.readouterr().out
+    told_before = capsys.readouterr().out
+    assert "Would clone what is there, 2 files" in told_before
+    assert "would copy 2 files" in told_before
     assert main(["clone", *told, "--json"]) == 0
     assert orjson.loads(capsys.readouterr().out)["sourceVersion"] is None
     assert adelta.sync.open_table(tmp_path / "t").snapshot().scan().to_arrow().num_rows == 2

@@ -95,10 +95,10 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         return
     version = done.source_version
     what = "what is there" if version is None else f"version {version}"
-    verb = "Would clone" if done.dry_run else "Cloned"
+    verb, copied = ("Would clone", "would copy") if done.dry_run else ("Cloned", "copied")
     output.say(
         f"{verb} {what}, {counted(done.source_num_of_files, 'file')} of "
-        f"{size(done.source_table_size)}; copied {counted(done.num_copied_files, 'file')} of "
+        f"{size(done.source_table_size)}; {copied} {counted(done.num_copied_files, 'file')} of "
         f"{size(done.copied_files_size)}."
     )
     if done.reads_from is not None:
