@@ -8,6 +8,7 @@ from adelta._concurrency import in_thread
 from adelta.commit.choose import coordinator_of
 from adelta.errors import TableAlreadyExistsError, TableNotFoundError
 from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.kernel.schema.names import as_nullable
 from adelta.operations.create import definition_parameters, exists, new_table
 from adelta.operations.replace import stage_definition
 from adelta.operations.write_transactions import hold_to_version
@@ -55,7 +56,7 @@ async def define_with_rows(
         As `create_table`, `replace_table` and `write_table` do.
     """
     coordinator_of(table.store)  # refused before rows are written, not after
-    columns = await in_thread(from_arrow_schema, schema)
+    columns = as_nullable(await in_thread(from_arrow_schema, schema))
 
     def define(before: TableConfiguration | None) -> NewTable:
         return new_table(

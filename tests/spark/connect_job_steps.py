@@ -86,6 +86,8 @@ def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
     adelta.spark.register(spark, as_delta=True, sql=True)
     try:
         rows = spark.createDataFrame([(1, "a"), (2, "b")], "id BIGINT, v STRING")
+        spark.sql("CREATE TABLE job_made USING delta AS SELECT 1 AS id, array(1) AS l")
+        spark.sql("INSERT INTO job_made VALUES (NULL, array(NULL))")
         rows.write.format("delta").partitionBy("v").saveAsTable("job")
         raises(AnalysisException, "VIEW_ALREADY_EXISTS", lambda: rows.write.saveAsTable("job"))
         create = "CREATE TABLE job USING delta AS SELECT 1 AS id"
