@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = [
+    "REPLACINGS",
     "Replacing",
     "WriteRequest",
     "change_rows",
@@ -43,6 +44,7 @@ __all__ = [
 
 
 Replacing = Literal["REPLACE TABLE AS SELECT", "CREATE OR REPLACE TABLE AS SELECT"]
+REPLACINGS: tuple[Replacing, ...] = get_args(Replacing)
 
 
 @dataclass(frozen=True, slots=True)

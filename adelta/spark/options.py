@@ -19,7 +19,7 @@ from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.nodes import Column, children_of, with_children
 from adelta.kernel.table_features import validate_properties
 from adelta.operations.write_kind import WriteKind
-from adelta.operations.write_transactions import WriteRequest
+from adelta.operations.write_transactions import REPLACINGS, WriteRequest
 from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
 from adelta.spark.hadoop_conf import (
     TABLE_SETTINGS,
@@ -101,6 +101,7 @@ _WRITE = (
     "partitionOverwriteMode",
     "timeZone",
     "madeOf",
+    "replaces",
     *REPLACE_OPTIONS,
 )
 _STORAGE_PREFIXES = (*OPTION_PREFIXES, "adelta_", "delta_dynamo_", "option.")
@@ -306,6 +307,7 @@ class WriteOptions:
             catalog=catalog_client(given),
             matching=ReplaceOptions.parse(given),
             made_of=_integer("madeOf", given.get("madeof"), least=0),
+            replaces=_replaces(given.get("replaces")),
         )
 
     def request(self, *, overwrite: bool) -> WriteRequest:
@@ -339,6 +341,14 @@ class WriteOptions:
             description=self.description,
             made_of=self.made_of,
         )
+
+
+def _replaces(text: str | None) -> Replacing | None:
+    if text is not None and text not in REPLACINGS:
+        raise InvalidOptionError(
+            f"the option replaces is {text!r}; it can be one of {', '.join(map(repr, REPLACINGS))}"
+        )
+    return text
 
 
 def options_among(

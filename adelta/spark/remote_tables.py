@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError, TableNotFoundError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from adelta.operations.write_transactions import Replacing
 
     Save = Callable[..., None]
     FormatsOf = Callable[[SparkSession], frozenset[str]]
@@ -272,7 +274,7 @@ def _create(writer: Any, place: str | None, save: Save) -> None:
 
 
 def _create_or_replace(writer: Any, place: str | None, save: Save) -> None:
-    _define(writer, place, save, "Overwrite")
+    _define(writer, place, save, "Overwrite", "CREATE OR REPLACE TABLE AS SELECT")
 
 
 def _replace(writer: Any, place: str | None, save: Save) -> None:
@@ -281,7 +283,7 @@ def _replace(writer: Any, place: str | None, save: Save) -> None:
             f"table {writer._table_name} cannot be replaced as it does not exist: use "
             "createOrReplace to create it"
         )
-    _define(writer, place, save, "Overwrite")
+    _define(writer, place, save, "Overwrite", "REPLACE TABLE AS SELECT")
 
 
 def _change(writer: Any, place: str | None, save: Save, mode: str, options: dict[str, str]) -> None:
@@ -299,7 +301,9 @@ def _change(writer: Any, place: str | None, save: Save, mode: str, options: dict
     save(_frame(writer), state)
 
 
-def _define(writer: Any, place: str | None, save: Save, mode: str) -> None:
+def _define(
+    writer: Any, place: str | None, save: Save, mode: str, replaces: Replacing | None = None
+) -> None:
     """Create a table, or replace the one that is there."""
     state = _second_state(writer, mode)
     if replaces_matching(state.options):
@@ -311,7 +315,8 @@ def _define(writer: Any, place: str | None, save: Save, mode: str) -> None:
         return
     state.options.update(_REPLACES)  # and its layout, which need not be named
     state = replace(state, partition_by=state.partition_by or [])
-    _save_into(_frame(writer), writer._table_name, place, state, save)
+    saving = save if replaces is None else partial(save, replaces=replaces)
+    _save_into(_frame(writer), writer._table_name, place, state, saving)
 
 
 def _second_state(writer: Any, mode: str) -> WriteState:

@@ -159,7 +159,7 @@ def save(
 ) -> None:
     """Write as a writer was told: from here, or by the data source where there is no driver here.
 
-    `replaces` and `description` are what statements say of a table besides, in classic sessions.
+    `replaces` and, in classic sessions, `description` are what is said of a table besides.
     Where rows that match go, columns are for those of the table `by_order`, or by their names.
 
     Raises:
@@ -217,6 +217,8 @@ def _written(
         return
     if asked.made_of is not None:
         options["madeOf"] = str(asked.made_of)
+    if replaces is not None:
+        options["replaces"] = replaces
     path = options.pop("path", "")
     writer = df.write.format(FORMAT).options(**options)
     plain_remote_save(writer.mode("overwrite" if overwrite else "append"), path)

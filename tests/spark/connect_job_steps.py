@@ -107,7 +107,14 @@ def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
         assert spark.table("job").count() == 3
         rows.where("id = 1").writeTo("job").overwrite(f.col("id") == 1)
         assert spark.table("job").count() == 3
-        spark.range(3).writeTo("job").using("delta").createOrReplace()
+        anew = spark.range(3).writeTo("job").using("delta").tableProperty("mine", "2")
+        anew.clusterBy("id").createOrReplace()
+        job = DeltaTable.forName(spark, "job")
+        assert job.history(1).first().operation == "CREATE OR REPLACE TABLE AS SELECT"
+        assert job.detail().first().properties["mine"] == "2"
+        assert job.detail().first().clusteringColumns == ["id"]
+        spark.table("job").where("id < 3").writeTo("job").using("delta").replace()
+        assert job.detail().first().clusteringColumns == []
         spark.range(3).writeTo("job2").using("delta").tableProperty("mine", "1").create()
         text = "MERGE INTO default.job USING default.job2 ON default.job.id = default.job2.id"
         assert spark.sql(f"{text} WHEN MATCHED THEN UPDATE SET default.job.id = 7").first()[1] == 3
