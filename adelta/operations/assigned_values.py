@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["in_types_of"]
 
-_OF_TEXT = (t.BOOLEAN, t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
+_TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
+_OF_TEXT = (t.BOOLEAN, *_TIMES)
 
 
 def in_types_of(rows: pa.RecordBatch, schema: StructType, zone: str) -> pa.RecordBatch:
     """The rows, in which texts, fractions and times are what columns of `schema` hold. CPU-heavy.
 
     Texts become numbers, booleans, dates and times, which are of `zone` if they name none;
-    fractions become whole numbers and decimals, and times their dates. Other values stay.
+    fractions become whole numbers and decimals, and times their dates, or times that name a zone or
+    none. Other values stay.
 
     Raises:
         InvalidExpressionError: a value is none of its column's type.
@@ -44,6 +46,9 @@ def in_types_of(rows: pa.RecordBatch, schema: StructType, zone: str) -> pa.Recor
 def _is_cast(source: pa.DataType, target: DataType) -> bool:
     if pa.types.is_string(source):
         return is_numeric(target) or target in _OF_TEXT
-    if pa.types.is_floating(source):
+    if pa.types.is_floating(source) or pa.types.is_decimal(source):
         return target in INTEGERS or isinstance(target, t.DecimalType)
-    return pa.types.is_timestamp(source) and target == t.DATE
+    if not pa.types.is_timestamp(source):
+        return False
+    zoned: Any = source
+    return target == t.DATE or target == (t.TIMESTAMP if zoned.tz is None else t.TIMESTAMP_NTZ)
