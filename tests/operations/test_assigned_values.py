@@ -30,6 +30,7 @@ def test_times_with_and_without_zones_become_each_other_by_the_sessions(zone):
     assert assigned([FIVE], zoned, t.DATE) == [MIDNIGHT.date()]
     assert assigned([MIDNIGHT, None], pa.timestamp("us"), t.TIMESTAMP) == [FIVE, None]
     assert assigned([MIDNIGHT], pa.timestamp("us"), t.TIMESTAMP_NTZ) == [MIDNIGHT]
+    assert assigned([MIDNIGHT.date()], pa.date32(), t.TIMESTAMP) == [FIVE]
 
 
 def test_decimals_are_rounded_to_those_of_the_column():

@@ -199,6 +199,17 @@ def test_rows_without_columns_are_refused_and_not_lost(spark, path, mode):
     assert spark.read.format("adelta").load(path).count() == 3
 
 
+@pytest.mark.parametrize("native", ["true", "false"])
+def test_times_and_dates_become_those_of_the_table_by_the_sessions_zone(spark, path, native):
+    before = "SELECT timestamp'2023-01-01' a, timestamp'2023-01-01' b, timestamp_ntz'2023-01-01' c"
+    spark.sql(before).write.format("adelta").save(path)
+    midnight = "'2024-01-01 00:00:00'"
+    more = spark.sql(f"SELECT timestamp_ntz{midnight} a, date'2024-01-01' b, timestamp{midnight} c")
+    more.write.format("adelta").mode("append").option("nativeWrite", native).save(path)
+    found = spark.read.format("adelta").load(path).where("a > '2023-06-01'")
+    assert found.where(" AND ".join(f"string({c}) = {midnight}" for c in "abc")).count() == 1
+
+
 def test_a_value_that_does_not_fit_fails_the_job_and_leaves_the_table_alone(spark, path):
     adelta.spark.write(numbers(spark, 0, 3), path)
     too_large = spark.range(0, 5, 1, 1).selectExpr("id", "id * 10000000000 part")
