@@ -19,15 +19,11 @@ _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _OF_TEXT = (t.BOOLEAN, *_TIMES)
 
 
-def in_types_of(
-    rows: pa.RecordBatch, schema: StructType, zone: str, *, times_only: bool = False
-) -> pa.RecordBatch:
+def in_types_of(rows: pa.RecordBatch, schema: StructType, zone: str) -> pa.RecordBatch:
     """The rows, in which texts, fractions and times are what columns of `schema` hold. CPU-heavy.
 
     Texts become numbers, booleans, dates and times, which are of `zone` if they name none;
-    fractions become whole numbers and decimals, and times their dates. Dates, and times that name
-    no zone, become times that do, and the other way round. With `times_only` that alone is done.
-    Other values stay.
+    fractions become whole numbers and decimals, and times their dates. Other values stay.
 
     Raises:
         InvalidExpressionError: a value is none of its column's type.
@@ -36,8 +32,7 @@ def in_types_of(
     columns: list[Any] = []
     for field, values in zip(rows.schema, rows.columns, strict=True):
         target = schema.field(field.name)
-        is_cast = _is_cast_of_time if times_only else _is_cast
-        if target is not None and is_cast(field.type, target.type):
+        if target is not None and _is_cast(field.type, target.type):
             cast: Any = cast_values(values, target.type, zone=zone)
             field, values = field.with_type(cast.type), cast
         fields.append(field)
@@ -52,13 +47,4 @@ def _is_cast(source: pa.DataType, target: DataType) -> bool:
         return is_numeric(target) or target in _OF_TEXT
     if pa.types.is_floating(source) or pa.types.is_decimal(source):
         return target in INTEGERS or isinstance(target, t.DecimalType)
-    return _is_cast_of_time(source, target) or (pa.types.is_timestamp(source) and target == t.DATE)
-
-
-def _is_cast_of_time(source: pa.DataType, target: DataType) -> bool:
-    if pa.types.is_date32(source):
-        return target == t.TIMESTAMP
-    if not pa.types.is_timestamp(source):
-        return False
-    zoned: Any = source
-    return target == (t.TIMESTAMP if zoned.tz is None else t.TIMESTAMP_NTZ)
+    return pa.types.is_timestamp(source) and target == t.DATE

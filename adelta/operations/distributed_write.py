@@ -210,7 +210,8 @@ async def plan_write(
         spec = WriteSpec.of(configuration, files=request.data_files, where=where, zone=zone)
         # No rows yet: what can be said of the columns alone is said before the tasks start.
         layout, nothing_yet = DataFileLayout.of(spec), empty_batch(schema)
-        nothing_yet = in_types_of(nothing_yet, configuration.schema, zone, times_only=not assigns)
+        if assigns:
+            nothing_yet = in_types_of(nothing_yet, configuration.schema, zone)
         layout.conform(layout.identity_values().fill(nothing_yet))
         return replace(
             nothing,
@@ -269,17 +270,17 @@ async def write_files(
     if job.spec is None:
         return WrittenFiles((), {})
     store = open_store(job.uri, job.storage_options)
-    schema = schema_from_string(job.spec.schema_string)
-    batches = _assigned(batches, schema, job.spec.zone, times_only=not job.assigns)
+    if job.assigns:
+        batches = _assigned(batches, schema_from_string(job.spec.schema_string), job.spec.zone)
     async with aclosing(store):
         return await write_rows(store, replace(job.spec, task=task), batches)
 
 
 async def _assigned(
-    batches: AsyncIterator[pa.RecordBatch], schema: StructType, zone: str, *, times_only: bool
+    batches: AsyncIterator[pa.RecordBatch], schema: StructType, zone: str
 ) -> AsyncIterator[pa.RecordBatch]:
     async for batch in batches:
-        yield await in_thread(in_types_of, batch, schema, zone, times_only=times_only)
+        yield await in_thread(in_types_of, batch, schema, zone)
 
 
 async def commit_write(

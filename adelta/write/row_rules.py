@@ -32,6 +32,7 @@ from adelta.kernel.expressions.nodes import Cast, Column, Comparison, columns_of
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, bind_predicate, type_of
 from adelta.kernel.expressions.sql import to_sql
+from adelta.kernel.expressions.zoned_times import times_in_zone
 from adelta.kernel.schema.cast import cast_to_schema
 from adelta.kernel.schema.char_types import declared_type, longest
 from adelta.kernel.schema.geospatial import holds_shapes
@@ -124,7 +125,8 @@ class RowRules:
     `generated` are the columns with a generation expression, and that expression bound. Defaults
     are bound when they are needed: one that adelta cannot evaluate harms no row that has a value.
     `shapes` are the columns that hold some, at any depth, and `texts` the partition columns whose
-    values may be empty, which is null to a table: rules are of what will be there.
+    values may be empty, which is null to a table: rules are of what will be there. Dates and times
+    become times of the other kind by the clocks of `zone`.
     """
 
     schema: StructType
@@ -133,6 +135,7 @@ class RowRules:
     checks: tuple[Check | LengthCheck, ...] = ()
     shapes: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    zone: str = "UTC"
 
     @classmethod
     def of(
@@ -180,7 +183,7 @@ class RowRules:
         generated = tuple((each.field, each.bound(schema)) for each in computed)
         shapes = tuple(f.name for f in schema if holds_shapes(f.type))
         texts = tuple(f.name for f in schema if f.name in partition_by and f.type in _MAY_BE_EMPTY)
-        return cls(schema, tuple(defaults), generated, tuple(checks), shapes, texts)
+        return cls(schema, tuple(defaults), generated, tuple(checks), shapes, texts, zone)
 
     def apply(self, rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
         """`rows` in the table's schema, `target` in Arrow's types, complete and checked.
@@ -191,6 +194,7 @@ class RowRules:
                 satisfy a rule.
             InvalidExpressionError: a value cannot be computed.
         """
+        rows = times_in_zone(rows, target, self.zone)
         given = {name.lower() for name in rows.schema.names}
         for default in self.defaults:
             if default.field.name.lower() not in given:

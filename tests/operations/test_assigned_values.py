@@ -13,7 +13,7 @@ from adelta.kernel.schema import types as t
 from adelta.operations.assigned_values import in_types_of
 
 ZONE = "America/New_York"
-FIVE, MIDNIGHT = datetime(2024, 1, 1, 5, tzinfo=UTC), datetime(2024, 1, 1)
+FIVE = datetime(2024, 1, 1, 5, tzinfo=UTC)
 
 
 def assigned(values: list[object], source: pa.DataType, target: t.DataType) -> list[object]:
@@ -23,14 +23,10 @@ def assigned(values: list[object], source: pa.DataType, target: t.DataType) -> l
 
 
 @pytest.mark.parametrize("zone", ["UTC", ZONE])
-def test_times_with_and_without_zones_become_each_other_by_the_sessions(zone):
-    zoned = pa.timestamp("us", zone)
-    assert assigned([FIVE, None], zoned, t.TIMESTAMP_NTZ) == [MIDNIGHT, None]
-    assert assigned([FIVE], zoned, t.TIMESTAMP) == [FIVE]
-    assert assigned([FIVE], zoned, t.DATE) == [MIDNIGHT.date()]
-    assert assigned([MIDNIGHT, None], pa.timestamp("us"), t.TIMESTAMP) == [FIVE, None]
-    assert assigned([MIDNIGHT], pa.timestamp("us"), t.TIMESTAMP_NTZ) == [MIDNIGHT]
-    assert assigned([MIDNIGHT.date()], pa.date32(), t.TIMESTAMP) == [FIVE]
+def test_times_become_the_dates_of_the_sessions_zone(zone):
+    assert assigned([FIVE, None], pa.timestamp("us", zone), t.DATE) == [FIVE.date(), None]
+    early = datetime(2024, 1, 1, 4, tzinfo=UTC)
+    assert str(assigned([early], pa.timestamp("us", zone), t.DATE)[0]) == "2023-12-31"
 
 
 def test_decimals_are_rounded_to_those_of_the_column():

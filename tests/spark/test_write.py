@@ -162,6 +162,25 @@ def test_columns_are_matched_by_name(spark, path):
     assert rows(path, "name") == ["a", "b"]
 
 
+def test_changes_store_times_by_the_sessions_zone_inside_of_columns_too(spark, path):
+    kinds = {"a": "timestamp", "b": "timestamp_ntz", "c": "timestamp"}
+    columns = "id INT, " + ", ".join(f"{n} {k}, l{n} ARRAY<{k}>" for n, k in kinds.items())
+    spark.sql(f"CREATE TABLE adelta.`{path}` ({columns})")
+    at = "'2024-01-01 00:00:00'"
+    given = {"a": f"timestamp_ntz{at}", "b": f"timestamp{at}", "c": "date'2024-01-01'"}
+    values = ", ".join(f"{v} {n}, array({v}) l{n}" for n, v in given.items())
+    spark.sql(f"SELECT 1 id, {values}").write.format("adelta").mode("append").save(path)
+    table = adelta.spark.DeltaTable.forPath(spark, path)
+    rows = spark.sql(f"SELECT explode(array(1, 2)) id, {values}")
+    merge = table.alias("t").merge(rows.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    found = table.toDF()
+    held = " AND ".join(f"string({n}) = {at} AND string(l{n}[0]) = {at}" for n in kinds)
+    assert found.where(held).count() == 2
+    table.update("id = 1", dict(given))
+    assert table.toDF().where(held).count() == 2
+
+
 def test_a_column_of_nulls_alone_goes_into_the_tables_own_or_a_new_one_of_any_type(spark, path):
     adelta.spark.write(spark.sql("SELECT 1 id, 'a' name, named_struct('x', 1, 'y', 2) s"), path)
     nulls = spark.sql("SELECT 2 id, NULL name, named_struct('x', 3, 'y', NULL) s, NULL more")
