@@ -100,10 +100,11 @@ class _Join:
         """
         request, computed = self._request, self._computed
         wanted = [*computed.of_pairs.values(), computed.on]
-        self._keys = named_by(self._target, self._pairs, wanted)
+        self._keys = named_by(self._target, self._pairs, wanted, request.target_alias)
         if self._others:
             others = list(computed.of_others.values())
-            self._keys = self._keys.union(named_by(self._target, self._target, others))
+            of_others = named_by(self._target, self._target, others, request.target_alias)
+            self._keys = self._keys.union(of_others)
         self._source = self._source.localCheckpoint().alias(request.source_alias)
         self.num_source_rows = self._source.count()
         held = _held(self._target, self._keys, self._free("text "))

@@ -6,8 +6,7 @@ hold stands for all rows that hold it, which adelta finds by it in the table.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
@@ -16,6 +15,7 @@ from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError
 from adelta.spark.identifiers import quoted
 from adelta.spark.native import jvm
+from adelta.spark.remote_names import names_sent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = ["RowKeys", "equal_if_alike", "named_by", "text_of"]
-
-_UNSETTLED = re.compile(
-    r"\bwindow \{|\b(?:rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|"
-    r"spark_partition_id|input_file_name|over)(?:\"|\s*\()",
-    re.IGNORECASE,
-)
-_FUNCTION = "common_inline_user_defined_function {"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +71,11 @@ def text_of(rows: DataFrame, column: Column) -> str:
     return str(column).removeprefix("Column<'").removesuffix("'>")
 
 
-def named_by(target: DataFrame, rows: DataFrame, columns: Sequence[Column]) -> RowKeys:
+def named_by(target: DataFrame, rows: DataFrame, columns: Sequence[Column], name: str) -> RowKeys:
     """The columns of `target` by which it is known what others are.
 
-    `rows` are those of the target, or begin with its columns. Through Spark Connect the keys may be
-    some more.
+    `rows` are those of the target, or begin with its columns; in them it is called `name`. Through
+    Spark Connect the keys may be some more.
 
     Raises:
         AnalysisException: Spark does not understand one of the columns.
@@ -93,7 +86,7 @@ def named_by(target: DataFrame, rows: DataFrame, columns: Sequence[Column]) -> R
         places, settled, _ = jvm.columns_named(rows, columns)
     else:
         _ = rows.select(*columns).schema  # which Spark refuses if it does not understand them
-        places, settled = _named_remotely(target, columns)
+        places, settled = names_sent(rows, columns, target, name)
     if not settled:
         raise InvalidExpressionError(
             "a condition or value is another one whenever it is computed, or is about more than "
@@ -109,29 +102,6 @@ def named_by(target: DataFrame, rows: DataFrame, columns: Sequence[Column]) -> R
                 "merge that"
             )
     return RowKeys(tuple(found))
-
-
-def _named_remotely(df: DataFrame, columns: Sequence[Column]) -> tuple[set[int], bool]:
-    """The places of a DataFrame's columns that others may name, and whether these settle.
-
-    What a client of Spark Connect's sends of an expression has the name of each column in it, as it
-    was written.
-    """
-    remote: Any = df.sparkSession
-    plans: list[Any] = [column.to_plan(remote.client) for column in columns]  # type: ignore[operator]
-    sent = b"\n".join(plan.SerializeToString() for plan in plans).decode(errors="replace").lower()
-    told = "\n".join(map(str, plans))
-    settled = _UNSETTLED.search(told) is None
-    settled = settled and told.count(_FUNCTION) == told.count("deterministic: true")
-    everything = set(range(len(df.columns)))
-    if "*" in told or "unresolved_star" in told:
-        return everything, settled
-    found = {
-        place
-        for place, each in enumerate(df.columns)
-        if each.lower() in sent or each.lower().replace("`", "``") in sent
-    }
-    return found or everything, settled
 
 
 def equal_if_alike(data_type: s.DataType) -> bool:

@@ -65,7 +65,7 @@ def change_by_spark(
         looked_at = rows_looked_at(df, where, name, schema, zone, alone=True)
         if looked_at is not None and is_remote():  # where Spark tells a reader no conditions
             df = access.rows(version, to_sql(looked_at)).alias(name)
-        keys = named_by(df, df, [*computed.values(), where])
+        keys = named_by(df, df, [*computed.values(), where], name)
         found = df.where(where).select(
             f.lit(True).alias("k"),
             *keys.columns("k", name),
