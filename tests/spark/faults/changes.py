@@ -20,6 +20,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 import adelta.spark
 from adelta.spark import DeltaTable
+from adelta.spark.task_executor import SparkTaskExecutor
 from adelta.storage.local import LocalStore
 from tests.spark.faults.driver import die, session
 
@@ -29,11 +30,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["CHANGES", "FAULTS", "PARTS", "ROWS", "change"]
+__all__ = ["CHANGES", "FAULTS", "PARTS", "ROWS", "RUN_TWICE", "TWIN", "change", "marks"]
 
 ROWS, PARTS = 4000, 4
 TXN = ("changes", 1)
+_MAP_IN_ARROW: Any = ClassicFrame.mapInArrow
+_PUT: Any = LocalStore.put_if_absent
 _LATE = 25  # seconds: this slot is not free before
+TWIN = "twin comes late"
+RUN_TWICE = ("exception", "executor killed", "executor killed when done", "speculation", TWIN)
+"""Faults in which a task is attempted once more."""
 FAULTS = (
     "none",
     "exception",
@@ -41,19 +47,27 @@ FAULTS = (
     "executor killed when done",
     "executors killed before the commit",
     "speculation",
-    "twin comes late",
+    TWIN,
     "driver killed before the commit",
     "driver killed once it is put",
 )
 """What a change may meet; `_Faulty` and `_arm` say how."""
 
 
-class _Faulty:
-    """What tasks do, and some of their first attempts do wrong."""
+def marks(path: str) -> set[str]:
+    """What has come about while a table was changed: another attempt, the end of a late twin."""
+    return {place.name for place in Path(f"{path}-marks").glob("*")}
 
-    def __init__(self, work: Callable[[Any], Iterator[pa.RecordBatch]], fault: str) -> None:
+
+class _Faulty:
+    """What tasks do, and some of their first attempts do wrong; they leave marks in a folder."""
+
+    def __init__(
+        self, work: Callable[[Any], Iterator[pa.RecordBatch]], fault: str, folder: Path
+    ) -> None:
         self._work = work
         self._fault = fault
+        self._folder = folder
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -62,18 +76,22 @@ class _Faulty:
         assert context is not None
         # of one task alone: others have to end, and a slot to be free for its second attempt
         wrong = context.attemptNumber() == 0 and context.partitionId() == 0
+        if context.attemptNumber() > 0:
+            self._mark("again")
         if not wrong:
             yield from self._work(batches)
             return
-        if self._fault == "twin comes late":
+        if self._fault == TWIN:
             rows = list(batches)
             if os.fork() == 0:  # goes on when Spark has given this attempt up
                 os.setsid()
                 time.sleep(12)
                 list(self._work(iter(rows)))
+                self._mark("twin")
                 os._exit(0)
             time.sleep(_LATE)
-        done = list(self._work(batches))
+            batches = rows
+        done = list(self._work(iter(batches)))
         if self._fault == "exception":
             raise ValueError("injected: all of it has been done")
         if self._fault == "executor killed":
@@ -85,6 +103,10 @@ class _Faulty:
         if self._fault == "executor killed when done":
             os.kill(_executor_of(os.getppid()), signal.SIGKILL)
             time.sleep(60)
+
+    def _mark(self, name: str) -> None:
+        self._folder.mkdir(exist_ok=True)
+        (self._folder / name).touch()
 
 
 def _parents() -> dict[int, int]:
@@ -123,22 +145,23 @@ def _end_executors() -> None:
     time.sleep(1)
 
 
-def _arm(fault: str) -> None:
-    """Have the fault be met by all that tasks and commits do from now on."""
-    map_in_arrow: Any = ClassicFrame.mapInArrow
+def _arm(fault: str, path: str) -> None:
+    """Have the fault be met by all that tasks and commits do to a table."""
+    folder = Path(f"{path}-marks")
 
     def faulty(self: ClassicFrame, func: Any, *arguments: Any, **named: Any) -> Any:
-        return map_in_arrow(self, _Faulty(func, fault), *arguments, **named)
+        return _MAP_IN_ARROW(self, _Faulty(func, fault, folder), *arguments, **named)
 
     ClassicFrame.mapInArrow = faulty  # type: ignore[method-assign]
-    put: Any = LocalStore.put_if_absent
 
     async def put_and_meet(self: LocalStore, path: str, data: bytes) -> Any:
+        if not (path.startswith("_delta_log/") and path.endswith(".json")):
+            return await _PUT(self, path, data)
         if fault == "driver killed before the commit":
             die()
         if fault == "executors killed before the commit":
             _end_executors()
-        found = await put(self, path, data)
+        found = await _PUT(self, path, data)
         if fault == "driver killed once it is put":
             die()
         return found
@@ -208,12 +231,13 @@ def change(spark: SparkSession, path: str, kind: str) -> str:
 
 def main() -> None:
     master, fault, *work = sys.argv[1:]
-    spark = session(master, speculation=fault in ("speculation", "twin comes late"))
-    _arm(fault)
+    spark = session(master, speculation=fault in ("speculation", TWIN))
+    SparkTaskExecutor.bytes_a_task = 1  # or these small files would be the work of one, here
     for item in work:
         kind, _, path = item.partition("=")
+        _arm(fault, path)
         print(change(spark, path, kind), flush=True)
-    if fault == "twin comes late":
+    if fault == TWIN:
         time.sleep(14)
     spark.stop()
 
