@@ -124,7 +124,9 @@ async def _staged(
             return [await stage_changed(tx, table, column, what)]
 
 
-async def replace_columns(table: TableOrAddress, columns: Sequence[AddedColumn]) -> AlterMetrics:
+async def replace_columns(
+    table: TableOrAddress, columns: Sequence[AddedColumn], *, user_metadata: str | None = None
+) -> AlterMetrics:
     """Let these be the columns of a table, in this order; those of the same name keep their values.
 
     So do the fields of structs, which are added, dropped and put in order alike.
@@ -133,10 +135,9 @@ async def replace_columns(table: TableOrAddress, columns: Sequence[AddedColumn])
         SchemaMismatchError: a column that is there would become another type that is no wider one.
         AdeltaError: as `alter_columns` does.
     """
-    async with altering(table, "REPLACE COLUMNS", {}, user_metadata=None, storage_options=None) as (
-        tx,
-        at,
-    ):
+    async with altering(
+        table, "REPLACE COLUMNS", {}, user_metadata=user_metadata, storage_options=None
+    ) as (tx, at):
         await _replace(tx, at, (), columns)
         tx.describe(
             columns=[

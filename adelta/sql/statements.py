@@ -51,6 +51,7 @@ __all__ = [
     "Query",
     "RenameColumn",
     "Reorg",
+    "ReplaceColumns",
     "Restore",
     "SetProperties",
     "ShowColumns",
@@ -308,6 +309,13 @@ class AddColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceColumns:
+    """``REPLACE COLUMNS``."""
+
+    columns: tuple[ColumnDefinition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DropColumns:
     """``DROP COLUMNS``."""
 
@@ -385,6 +393,7 @@ class DropFeature:
 
 Change: TypeAlias = (
     AddColumns
+    | ReplaceColumns
     | DropColumns
     | RenameColumn
     | ChangeColumn

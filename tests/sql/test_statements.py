@@ -313,6 +313,27 @@ async def test_tables_are_altered(run):
     await run("ALTER TABLE t DROP FEATURE checkConstraints")
 
 
+async def test_columns_are_replaced_by_others_which_keep_values_by_name(run):
+    await run(
+        "CREATE TABLE t (id INT, s STRUCT<a: INT, b: INT>, gone STRING)"
+        " TBLPROPERTIES (delta.columnMapping.mode = name, delta.enableTypeWidening = true,"
+        " delta.feature.allowColumnDefaults = supported)"
+    )
+    await run("INSERT INTO t SELECT 1, struct_pack(a := 2, b := 3), 'x'")
+    columns = "(`n w` DATE COMMENT 'c', S STRUCT<B: INT, c: INT>, id BIGINT DEFAULT 5)"
+    assert await run(f"ALTER TABLE t REPLACE COLUMNS {columns}") == []
+    assert await run("SELECT * FROM t") == [{"n w": None, "s": {"b": 3, "c": None}, "id": 1}]
+    assert (await run("DESCRIBE t"))[0] == {"col_name": "n w", "data_type": "date", "comment": "c"}
+    [found] = await run("DESCRIBE HISTORY t LIMIT 1")
+    assert found["operation"] == "REPLACE COLUMNS"
+    await run("INSERT INTO t (`n w`) VALUES (NULL)")
+    assert len(await run("SELECT * FROM t WHERE id = 5")) == 1
+    with pytest.raises(SchemaMismatchError, match="wider types"):
+        await run("ALTER TABLE t REPLACE COLUMNS (id STRING)")
+    with pytest.raises(InvalidStatementError, match="name of a column"):
+        await run("ALTER TABLE t REPLACE COLUMNS ()")
+
+
 async def test_structs_are_compared_field_by_field(run, lake):
     kind = pa.struct([("a", pa.int32()), ("b", pa.struct([("c", pa.string())]))])
     keys = [{"a": 1, "b": {"c": "x"}}, {"a": 2, "b": None}, None, {"a": 2, "b": {"c": "y"}}]

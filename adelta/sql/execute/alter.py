@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema.alteration import shown
-from adelta.operations.alter_columns import AddedColumn, alter_columns
+from adelta.operations.alter_columns import AddedColumn, alter_columns, replace_columns
 from adelta.operations.change_column import change_column
 from adelta.operations.cluster_by import cluster_by
 from adelta.operations.constraints import add_constraint, drop_constraint
@@ -25,6 +26,7 @@ from adelta.sql.statements import (
     DropConstraint,
     DropFeature,
     RenameColumn,
+    ReplaceColumns,
     SetProperties,
     UnsetProperties,
 )
@@ -50,6 +52,12 @@ async def _change(table: Table, change: Change, note: str | None) -> None:
     match change:
         case AddColumns():
             await _add_columns(table, change, note)
+        case ReplaceColumns(definitions):
+            wanted = [
+                AddedColumn(field_of(replace(each, default=None)), default=each.default)
+                for each in definitions
+            ]
+            await replace_columns(table, wanted, user_metadata=note)
         case DropColumns(columns, if_exists):
             names = map(shown, columns)
             await drop_columns(table, names, if_exists=if_exists, user_metadata=note)

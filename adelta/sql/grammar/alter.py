@@ -16,13 +16,14 @@ from adelta.sql.statements import (
     DropConstraint,
     DropFeature,
     RenameColumn,
+    ReplaceColumns,
     SetProperties,
     UnsetProperties,
 )
 
 if TYPE_CHECKING:
     from adelta.sql.grammar.reader import Reader
-    from adelta.sql.statements import Change
+    from adelta.sql.statements import Change, ColumnDefinition
 
 __all__ = ["read_alter", "read_comment"]
 
@@ -54,6 +55,8 @@ def _change(reader: Reader) -> Change:
         return _add(reader)
     if reader.accept("DROP"):
         return _drop(reader)
+    if reader.accept("REPLACE", "COLUMNS"):
+        return ReplaceColumns(reader.listed(lambda: _one_of_all(reader)))
     if reader.accept("RENAME", "COLUMN"):
         column = reader.path()
         reader.expect("TO")
@@ -68,8 +71,8 @@ def _change(reader: Reader) -> Change:
     if reader.accept("CLUSTER", "BY"):
         return ClusterBy(() if reader.accept("NONE") else reader.listed(reader.path))
     raise reader.error(
-        "expected ADD, DROP, RENAME COLUMN, ALTER COLUMN, SET TBLPROPERTIES, UNSET TBLPROPERTIES "
-        "or CLUSTER BY"
+        "expected ADD, DROP, RENAME COLUMN, REPLACE COLUMNS, ALTER COLUMN, SET TBLPROPERTIES, "
+        "UNSET TBLPROPERTIES or CLUSTER BY"
     )
 
 
@@ -90,6 +93,10 @@ def _added(reader: Reader) -> AddedColumn:
     definition = read_column(reader, path[-1])
     first, after = _position(reader)
     return AddedColumn(path, definition, first, after)
+
+
+def _one_of_all(reader: Reader) -> ColumnDefinition:
+    return read_column(reader, reader.name("the name of a column"))
 
 
 def _position(reader: Reader) -> tuple[bool, str | None]:
