@@ -56,7 +56,7 @@ from adelta.write.discarding import discard_data_files
 from adelta.write.layout import DataFileLayout
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_core import TransactionCore
-from adelta.write.transaction_request import TransactionRequest
+from adelta.write.transaction_request import ONLY_READS, TransactionRequest
 from adelta.write.write_data_files import WrittenFiles, write_rows
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ async def plan_write(
         else:
             check_partitioned_as(table.uri, state.metadata.partition_columns, request.partition_by)
         if request.cluster_by is not None:
-            async with begin(table, TransactionRequest()) as tx:  # which only reads
+            async with begin(table, TransactionRequest(operation=ONLY_READS)) as tx:
                 await check_clustered_as(tx, request.cluster_by)
         if kind.schema_mode == "merge":
             merge_schema(draft, columns, assigns=assigns)
@@ -370,6 +370,7 @@ def _request(job: WriteJob, partition_columns: Iterable[str]) -> TransactionRequ
             user_metadata=job.request.user_metadata,
         )
     return TransactionRequest(
+        operation="WRITE",
         parameters=job.request.kind.parameters | {"partitionBy": list(partition_columns)},
         user_metadata=job.request.user_metadata,
     )

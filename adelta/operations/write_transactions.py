@@ -82,6 +82,7 @@ class WriteRequest:
     def transaction(self, parameters: Mapping[str, object]) -> TransactionRequest:
         """What is asked of its transaction."""
         return TransactionRequest(
+            operation="WRITE",
             parameters=parameters,
             user_metadata=self.user_metadata,
             data_files=self.data_files,

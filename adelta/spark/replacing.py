@@ -35,7 +35,7 @@ from adelta.sql.execute.replacing import check_aligned
 from adelta.sql.execute.rows import in_order
 from adelta.sync._portal import call
 from adelta.table import begin, latest_state, open_table
-from adelta.write.transaction_request import TransactionRequest
+from adelta.write.transaction_request import ONLY_READS, TransactionRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -88,7 +88,7 @@ async def _target(options: WriteOptions) -> _Target:
             state = (await table.snapshot(version=options.made_of))._state
         check_partitioned_as(table.uri, state.metadata.partition_columns, options.partition_by)
         if options.cluster_by is not None:
-            async with begin(table, TransactionRequest()) as tx:  # which only reads
+            async with begin(table, TransactionRequest(operation=ONLY_READS)) as tx:
                 await check_clustered_as(tx, options.cluster_by)
         return _Target(state.configuration.schema, state.version)
 

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["StateOfMoment", "StateSource", "TransactionRequest", "asked_of_transaction"]
+__all__ = [
+    "ONLY_READS",
+    "StateOfMoment",
+    "StateSource",
+    "TransactionRequest",
+    "asked_of_transaction",
+]
+
+ONLY_READS = "READ"
+"""The operation of a transaction that looks at a table and stages nothing, nor is any work."""
 
 
 class StateSource(Protocol):
@@ -62,7 +71,7 @@ class TransactionRequest:
     """What is asked of a transaction.
 
     Attributes:
-        operation: what the history calls it.
+        operation: what the history calls it; `ONLY_READS` where it is never to become a version.
         parameters: what the history says of how it was done.
         user_metadata: what the history says for the user.
         isolation: the name of the isolation level; None is the table's.
@@ -78,7 +87,7 @@ class TransactionRequest:
         commits: what the commits of the handle say beside, and how they are made.
     """
 
-    operation: str = "WRITE"
+    operation: str
     parameters: Mapping[str, object] = field(default_factory=dict)
     user_metadata: str | None = None
     isolation: str | None = None

@@ -88,7 +88,9 @@ async def test_what_breaks_after_the_put_leaves_an_unknown_outcome_and_the_files
             await super().commit(version, data, transaction_id, has_base)
             raise RuntimeError("out of order")
 
-    tx = TransactionCore(table._source, TransactionRequest(), coordinator=Breaks(store))
+    tx = TransactionCore(
+        table._source, TransactionRequest(operation="WRITE"), coordinator=Breaks(store)
+    )
     with pytest.raises(CommitOutcomeUnknownError, match="out of order") as caught:
         async with tx:
             await tx.write(ROWS)

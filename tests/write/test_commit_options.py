@@ -96,8 +96,11 @@ async def test_changes_of_rows_are_done_once_for_an_application(tmp_path: Path) 
         assert (await adelta.update(told, {"n": "1"}, dry_run=True)).num_updated_rows == 0
         await adelta.set_properties(told, {"mine": "1"})  # no change of rows
         await adelta.write_table(table, ROWS)
-        await adelta.optimize(told)
+        next_one = table.committing(CommitOptions(txn=("job", 99)))
+        await adelta.optimize(next_one)
         assert (await table.snapshot()).version == 7
+        assert '"txn"' not in lines(uri, 7)
+        assert (await adelta.delete(next_one, "n = 1")).version == 8
     with pytest.raises(InvalidOptionError, match="an application's id and its version"):
         CommitOptions(txn="job")  # type: ignore[arg-type]
 

@@ -192,7 +192,9 @@ async def test_a_creation_that_has_lost_and_has_no_more_time_is_given_up() -> No
     table = Table(store.uri, store=Meeting(store, create))
     new = new_table(from_arrow_schema(SCHEMA), partition_by=(), properties={})
     with pytest.raises(CommitConflictError, match="1 attempts within 0 s"):
-        async with begin(table, TransactionRequest(timeout=0.0), creates=new, joins=True) as tx:
+        async with begin(
+            table, TransactionRequest(operation="WRITE", timeout=0.0), creates=new, joins=True
+        ) as tx:
             await tx.write(rows(2))
     assert await ids(store) == [1]
     assert len(await data_files(store)) == 1
@@ -203,7 +205,7 @@ async def test_a_commit_that_would_be_read_as_something_else_is_not_written() ->
     table = Table(store.uri, store=store)
     await write_table(table, rows(1))
     with pytest.raises(InvalidOptionError, match="user_metadata of this commit would be read"):
-        async with begin(table, TransactionRequest(user_metadata=5)) as tx:  # type: ignore[arg-type]
+        async with begin(table, TransactionRequest(operation="WRITE", user_metadata=5)) as tx:  # type: ignore[arg-type]
             await tx.write(rows(2))
     assert await ids(store) == [1]
     assert len(await data_files(store)) == 1

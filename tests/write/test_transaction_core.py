@@ -58,7 +58,7 @@ async def test_a_verb_of_the_core_is_refused_after_the_end(
     verb: str, arguments: tuple[object, ...], name: str
 ) -> None:
     table = await table_in(MemoryStore(), DOMAINS)
-    async with begin(table, TransactionRequest()) as core:
+    async with begin(table, TransactionRequest(operation="WRITE")) as core:
         await core.write(ROWS)
     with pytest.raises(InvalidUseError, match=rf"{name}\(\) is not possible: this transaction"):
         await getattr(core, verb)(*arguments)
@@ -114,7 +114,7 @@ async def test_a_domain_needs_its_feature() -> None:
 
 async def test_the_core_overwrites_before_anything_else() -> None:
     table = await table_in(MemoryStore())
-    async with begin(table, TransactionRequest()) as core:
+    async with begin(table, TransactionRequest(operation="WRITE")) as core:
         await core.write(ROWS)
         with pytest.raises(InvalidUseError, match="comes first"):
             await core.overwrite(ROWS)
@@ -124,7 +124,7 @@ async def test_the_core_removes_nothing_from_a_table_that_only_takes_appends() -
     table = await table_in(MemoryStore(), {"delta.appendOnly": "true"})
     await write_table(table, ROWS)
     with pytest.raises(InvariantViolationError):
-        async with begin(table, TransactionRequest()) as core:
+        async with begin(table, TransactionRequest(operation="WRITE")) as core:
             core.remove(await core.read_set())
     assert (await table.snapshot()).version == 1
 
@@ -150,7 +150,7 @@ async def test_a_feed_of_changes_lets_nobody_replace_files_by_hand(by_hand: bool
 async def test_the_core_takes_no_metadata_that_a_feature_refuses() -> None:
     mapped = {"delta.columnMapping.mode": "name"}
     table = await table_in(MemoryStore(), mapped)
-    async with begin(table, TransactionRequest()) as core:
+    async with begin(table, TransactionRequest(operation="WRITE")) as core:
         changed = {**core.metadata.configuration, "delta.columnMapping.mode": "id"}
         with pytest.raises(InvalidPropertyError, match=r"delta\.columnMapping\.mode"):
             core.update_metadata(replace(core.metadata, configuration=changed))
@@ -167,12 +167,12 @@ async def test_a_table_that_cannot_be_written_is_refused_before_anything_is_done
     await store.put(commit_path(1), orjson.dumps({"protocol": protocol}))
     await table.snapshot()
     with pytest.raises(UnsupportedFeatureError, match="new"):
-        await begin(table, TransactionRequest()).__aenter__()
+        await begin(table, TransactionRequest(operation="WRITE")).__aenter__()
 
 
 async def test_what_is_staged_after_the_end_is_refused() -> None:
     table = await table_in(MemoryStore())
-    async with begin(table, TransactionRequest()) as core:
+    async with begin(table, TransactionRequest(operation="WRITE")) as core:
         (file,) = await core.write(ROWS)
     with pytest.raises(InvalidUseError, match=r"staging\(\) is not possible"):
         core.stage_written(adds=[file])
@@ -228,7 +228,7 @@ async def test_a_commit_that_has_lost_and_has_no_more_time_is_given_up() -> None
     table = await table_in(store)
     store.races = 1
     with pytest.raises(CommitConflictError, match="1 attempts within 0 s") as caught:
-        async with begin(table, TransactionRequest(timeout=0.0)) as core:
+        async with begin(table, TransactionRequest(operation="WRITE", timeout=0.0)) as core:
             await core.write(ROWS)
     assert caught.value.winning_version == 1
     assert (await table.snapshot()).version == 1
@@ -248,7 +248,7 @@ async def test_where_the_winners_have_been_cleaned_up_nobody_can_say_who_won() -
     table = await table_in(store)
     store.races = 1
     with pytest.raises(CommitOutcomeUnknownError, match="have been cleaned up"):
-        async with begin(table, TransactionRequest()) as core:
+        async with begin(table, TransactionRequest(operation="WRITE")) as core:
             await core.write(ROWS)
 
 
@@ -286,7 +286,7 @@ async def test_the_loop_does_not_wait_while_the_engines_version_is_looked_up(
     monkeypatch.delitem(sys.modules, "adelta._version", raising=False)
     monkeypatch.setattr(importlib.metadata, "version", version)
     try:
-        async with begin(table, TransactionRequest()) as core:
+        async with begin(table, TransactionRequest(operation="WRITE")) as core:
             await core.write(ROWS)
     finally:
         engine_info.cache_clear()

@@ -18,7 +18,7 @@ from adelta.operations.rearrange.metrics import (
 from adelta.progress import Meter
 from adelta.table import begin, clock_of, data_files_of, executor_of, roots_of
 from adelta.write.task_executor import InProcess
-from adelta.write.transaction_request import TransactionRequest
+from adelta.write.transaction_request import ONLY_READS, TransactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ async def look(table: Table) -> LogState:
         InvalidOptionError: the store cannot exclude other writers.
         InvalidUseError: the table's catalog does not permit it.
     """
-    async with begin(table, TransactionRequest(from_latest=True)) as tx:  # which only reads
+    async with begin(table, TransactionRequest(operation=ONLY_READS, from_latest=True)) as tx:
         check_maintenance(table.store, tx.configuration)
         return tx.base
 
