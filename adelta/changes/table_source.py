@@ -264,13 +264,6 @@ class TableSource:
             return until  # all that comes before it is read
         return last
 
-    async def pieces(self, start: SourceOffset, end: SourceOffset) -> list[Piece]:
-        """What is read for the micro-batch between two offsets.
-
-        Raises: as `latest_offset` does.
-        """
-        return [piece for part in await self.parts(start, end) for piece in part.pieces]
-
     async def parts(self, start: SourceOffset, end: SourceOffset) -> list[SourcePart]:
         """What is read for the micro-batch between two offsets, version by version.
 

@@ -18,6 +18,7 @@ from adelta.errors import (
     InvalidTableError,
     SchemaMismatchError,
 )
+from tests.support.sources import pieces_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +53,7 @@ class Query:
                 while (
                     end := await source.latest_offset(begin, Admission(1, None), until)
                 ) != begin:
-                    files.append(len(await source.pieces(begin, end)))
+                    files.append(len(await pieces_of(source, begin, end)))
                     self.at, begin = end.to_json(), end
             except SchemaMismatchError as error:
                 if "goes on with the new columns" not in str(error):

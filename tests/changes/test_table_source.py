@@ -27,6 +27,7 @@ from adelta.kernel.log_path import commit_path
 from adelta.storage.memory import MemoryStore
 from tests.support.data_tables import described, inline_vector, opened
 from tests.support.logs import Line, add, metadata, put_commit, remove
+from tests.support.sources import pieces_of
 from tests.support.stores import DenyingStore
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ async def stream(table: adelta.Table, start: Any = None, **rules: Any) -> list[t
             return found
         again = await source(table, **rules)
         begin = at if found or start is not None else await again.initial_offset()
-        pieces = await again.pieces(again.offset(begin.to_json()), again.offset(end.to_json()))
-        assert pieces == await from_here.pieces(at, end)
+        pieces = await pieces_of(again, again.offset(begin.to_json()), again.offset(end.to_json()))
+        assert pieces == await pieces_of(from_here, at, end)
         found.append((end.to_json(), [piece.file.path for piece in pieces]))
         at = end
 
@@ -96,7 +97,7 @@ async def test_a_stream_begins_with_the_files_by_time_and_path_and_goes_on_with_
     at, found = await started.initial_offset(), []
     assert at.to_json() == offset(1, initial=True)
     while (end := await started.latest_offset(at, Admission(3, None))) != at:
-        found.append((end.to_json(), [p.file.path for p in await started.pieces(at, end)]))
+        found.append((end.to_json(), [p.file.path for p in await pieces_of(started, at, end)]))
         at = end
     assert found == [
         (offset(1, 2, initial=True), ["b", "c", "a"]),
@@ -127,9 +128,9 @@ async def test_a_first_micro_batch_that_is_run_again_has_the_same_files_though_t
     restarted = await again.initial_offset()
     assert restarted.version == 2
     for end, files in ((part, ["a", "b"]), (whole, ["a", "b", "c"])):
-        assert [p.file.path for p in await again.pieces(restarted, end)] == files
-    assert [p.file.path for p in await again.pieces(part, whole)] == ["c"]
-    assert await again.pieces(whole, whole) == []
+        assert [p.file.path for p in await pieces_of(again, restarted, end)] == files
+    assert [p.file.path for p in await pieces_of(again, part, whole)] == ["c"]
+    assert await pieces_of(again, whole, whole) == []
 
 
 async def test_a_stream_begins_with_a_version_a_time_or_what_is_new():
@@ -149,9 +150,9 @@ async def test_a_stream_begins_with_a_version_a_time_or_what_is_new():
     # "latest" is written down by a micro-batch without rows; else a restart would mean another one.
     assert await new.latest_offset(pinned, Admission(None, None)) == pinned
     end = await new.latest_offset(pinned, Admission(None, None))
-    assert [p.file.path for p in await new.pieces(pinned, end)] == ["c"]
+    assert [p.file.path for p in await pieces_of(new, pinned, end)] == ["c"]
     restarted = await source(table, start="latest")
-    assert await restarted.pieces(await restarted.initial_offset(), pinned) == []
+    assert await pieces_of(restarted, await restarted.initial_offset(), pinned) == []
 
 
 async def test_rearranged_files_are_nothing_new():
@@ -209,7 +210,7 @@ async def changed(table, start, **rules) -> list[list[tuple[str, str | None]]]:
     from_here, found = await source(table, **rules), []
     at = from_here.offset(start)
     while (end := await from_here.latest_offset(at, Admission(rules.get("max_files"), None))) != at:
-        pieces = await from_here.pieces(at, end)
+        pieces = await pieces_of(from_here, at, end)
         found.append([(piece.file.path, piece.tag.kind) for piece in pieces])
         at = end
     return found
@@ -369,7 +370,7 @@ async def test_a_stream_that_ends_with_what_is_there_reads_no_later_commit():
     await put_commit(table.store, 2, *adds("d"))
     at, files = start, []
     while (end := await running.latest_offset(at, Admission(2, None), until)) != at:
-        files.append([piece.file.path for piece in await running.pieces(at, end)])
+        files.append([piece.file.path for piece in await pieces_of(running, at, end)])
         at = end
     assert files == [["a", "b"], ["c"]]
     assert at == until
@@ -403,7 +404,7 @@ async def test_a_commit_that_is_shown_and_denied_is_asked_for_again(times: int) 
     store.left = times
     at = begun.offset(offset(0))
     end = await begun.latest_offset(at, Admission(None, None))
-    assert [piece.file.path for piece in await begun.pieces(at, end)] == ["a", "b", "c"]
+    assert [piece.file.path for piece in await pieces_of(begun, at, end)] == ["a", "b", "c"]
     assert not store.left
 
 
