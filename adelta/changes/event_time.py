@@ -23,7 +23,7 @@ from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES, PARTITION_VALUES
 from adelta.kernel.expressions.nodes import And, Column, Comparison, IsNull, Literal, Node, Or
 from adelta.kernel.expressions.parse import parse_expression
-from adelta.kernel.expressions.resolve import bind
+from adelta.kernel.expressions.resolve import bind, type_of
 from adelta.kernel.schema import types as t
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class EventTimeColumn:
         schema = configuration.schema
         node = Column((name,)) if schema.field(name) is not None else parse_expression(name)
         bound = bind(node, schema)
-        found = _type_of(bound, schema)
+        found = type_of(bound, schema)
         if isinstance(bound, Column) and found in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
             return cls(bound.path, found)
         raise InvalidOptionError(
@@ -180,14 +180,6 @@ class EventTimes:
         right = first <= last
         first, last, size = first[right], last[right], size[right]
         return first, np.maximum(last + 1, np.nextafter(first, np.inf)), size
-
-
-def _type_of(node: Node, schema: t.StructType) -> t.DataType | None:
-    found: t.DataType | None = schema
-    for name in node.path if isinstance(node, Column) else ():
-        field = found.field(name) if isinstance(found, t.StructType) else None
-        found = None if field is None else field.type
-    return found
 
 
 def _empty() -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from adelta.kernel.expressions.text_values import UTC_NAMES
 from adelta.kernel.schema.cast import rebuild
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["times_in_zone"]
 
@@ -31,18 +31,20 @@ def times_in_zone(rows: pa.RecordBatch, target: pa.Schema, zone: str) -> pa.Reco
     """
     if zone in UTC_NAMES:  # as which all rows are taken else
         return rows
+    named = _by_name(target)
     for place, field in enumerate(rows.schema):
-        wanted = _wanted(field.type, _named(field.name, target))
+        wanted = _wanted(field.type, named(field.name))
         if wanted != field.type:
             made = _in_zone(rows.column(place), field.with_type(wanted), zone)
             rows = rows.set_column(place, field.with_type(wanted), made)
     return rows
 
 
-def _named(name: str, fields: Iterable[pa.Field[Any]]) -> pa.DataType | None:
+def _by_name(fields: Iterable[pa.Field[Any]]) -> Callable[[str], pa.DataType | None]:
+    """The types of `fields` by name: as written, else ignoring case."""
     found = {field.name: field.type for field in fields}
     folded = {each.lower(): kind for each, kind in found.items()}
-    return found.get(name, folded.get(name.lower()))
+    return lambda name: found.get(name, folded.get(name.lower()))
 
 
 def _wanted(have: pa.DataType, target: pa.DataType | None) -> Any:
@@ -54,7 +56,8 @@ def _wanted(have: pa.DataType, target: pa.DataType | None) -> Any:
         changes = pa.types.is_timestamp(have) and (source.tz is None) != (to.tz is None)
         return to if changes else have
     if pa.types.is_struct(have) and pa.types.is_struct(to):
-        return arrow.struct([f.with_type(_wanted(f.type, _named(f.name, to))) for f in source])
+        named = _by_name(to)
+        return arrow.struct([f.with_type(_wanted(f.type, named(f.name))) for f in source])
     if pa.types.is_map(have) and pa.types.is_map(to):
         return arrow.map_(
             _part(source.key_field, to.key_type), _part(source.item_field, to.item_type)
