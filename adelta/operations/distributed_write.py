@@ -187,7 +187,7 @@ async def plan_write(
             return nothing
         if request.made_of is not None:
             state = (await table.snapshot(version=request.made_of))._state
-        if request.replaces is not None:
+        if request.defined_by is not None:
             return replace(nothing, **_replacing(request, columns, state, zone))
         draft = _Draft(state.protocol, state.metadata)
         if kind.schema_mode == "overwrite":
@@ -362,11 +362,12 @@ def _request(job: WriteJob, partition_columns: Iterable[str]) -> TransactionRequ
             parameters={"outputMode": mode, "queryId": query_id, "epochId": str(number)},
             user_metadata=job.request.user_metadata,
         )
-    if job.replacement is not None and job.request.replaces is not None:
+    defined = job.first or job.replacement
+    if job.request.defined_by is not None and defined is not None:
         clustered, properties = job.request.cluster_by or (), job.request.properties
         return TransactionRequest(
-            operation=job.request.replaces,
-            parameters=definition_parameters(job.replacement, clustered, properties),
+            operation=job.request.defined_by,
+            parameters=definition_parameters(defined, clustered, properties),
             user_metadata=job.request.user_metadata,
         )
     return TransactionRequest(

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = [
-    "REPLACINGS",
-    "Replacing",
+    "DEFINITIONS",
+    "DefinedBy",
     "WriteRequest",
     "change_rows",
     "check_partitioned_as",
@@ -43,8 +43,11 @@ __all__ = [
 ]
 
 
-Replacing = Literal["REPLACE TABLE AS SELECT", "CREATE OR REPLACE TABLE AS SELECT"]
-REPLACINGS: tuple[Replacing, ...] = get_args(Replacing)
+DefinedBy = Literal[
+    "CREATE TABLE AS SELECT", "REPLACE TABLE AS SELECT", "CREATE OR REPLACE TABLE AS SELECT"
+]
+"""A statement that defines a table by the rows of a query."""
+DEFINITIONS: tuple[DefinedBy, ...] = get_args(DefinedBy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class WriteRequest:
 
     `txn` is an application's id and the number of the write; `micro_batch` the same of a streaming
     query and its micro-batch. Without `data_change` it brings rows that the table has already.
-    `replaces` says by which statement the definition asked for takes the place of the table's own.
+    `defined_by` says which statement defines the table, in the place of one that is there.
     `made_of` is the version of the table that the rows were computed from, where they were: all of
     it counts as read.
     """
@@ -68,7 +71,7 @@ class WriteRequest:
     group_commit: bool = False
     micro_batch: tuple[str, int] | None = None
     data_change: bool = True
-    replaces: Replacing | None = None
+    defined_by: DefinedBy | None = None
     description: str | None = None
     name: str | None = None
     made_of: int | None = None

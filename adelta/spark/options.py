@@ -19,7 +19,7 @@ from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.nodes import Column, children_of, with_children
 from adelta.kernel.table_features import validate_properties
 from adelta.operations.write_kind import WriteKind
-from adelta.operations.write_transactions import REPLACINGS, WriteRequest
+from adelta.operations.write_transactions import DEFINITIONS, WriteRequest
 from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
 from adelta.spark.hadoop_conf import (
     TABLE_SETTINGS,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from adelta.commit.unity_catalog import UnityCatalogClient
     from adelta.kernel.expressions.nodes import Node
     from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteMode
-    from adelta.operations.write_transactions import Replacing
+    from adelta.operations.write_transactions import DefinedBy
     from adelta.table import Table
 
 __all__ = [
@@ -101,7 +101,8 @@ _WRITE = (
     "partitionOverwriteMode",
     "timeZone",
     "madeOf",
-    "replaces",
+    "definedBy",
+    "description",
     *REPLACE_OPTIONS,
 )
 _STORAGE_PREFIXES = (*OPTION_PREFIXES, "adelta_", "delta_dynamo_", "option.")
@@ -225,7 +226,7 @@ class WriteOptions:
     skipped. `data_files` says how each task writes its files. `schema_mode` and `replace_where` are
     as for `adelta.write_table`, and so is `partition_overwrite`, but for None, where nothing was
     said of it. Times in what is asked, computed and checked are of the zone `time_zone`. Without
-    `data_change` rows of the table are written anew in other files. `replaces` and `description`
+    `data_change` rows of the table are written anew in other files. `defined_by` and `description`
     are what statements say of a table besides. Without `native_write` adelta writes files where
     Spark's own writer could, too. `session_storage` and `catalog` are as for a read.
     By `matching` rows of the table that match new ones go. The rows are `made_of` a version of the
@@ -246,7 +247,7 @@ class WriteOptions:
     time_zone: str = "UTC"
     partition_overwrite: PartitionOverwrite | None = None
     data_change: bool = True
-    replaces: Replacing | None = None
+    defined_by: DefinedBy | None = None
     description: str | None = None
     native_write: bool = True
     session_storage: bool = False
@@ -307,7 +308,8 @@ class WriteOptions:
             catalog=catalog_client(given),
             matching=ReplaceOptions.parse(given),
             made_of=_integer("madeOf", given.get("madeof"), least=0),
-            replaces=_replaces(given.get("replaces")),
+            defined_by=_defined_by(given.get("definedby")),
+            description=given.get("description"),
         )
 
     def request(self, *, overwrite: bool) -> WriteRequest:
@@ -337,16 +339,17 @@ class WriteOptions:
             self.user_metadata,
             self.data_files,
             data_change=self.data_change,
-            replaces=self.replaces,
+            defined_by=self.defined_by,
             description=self.description,
             made_of=self.made_of,
         )
 
 
-def _replaces(text: str | None) -> Replacing | None:
-    if text is not None and text not in REPLACINGS:
+def _defined_by(text: str | None) -> DefinedBy | None:
+    if text is not None and text not in DEFINITIONS:
         raise InvalidOptionError(
-            f"the option replaces is {text!r}; it can be one of {', '.join(map(repr, REPLACINGS))}"
+            f"the option definedBy is {text!r}; it can be one of "
+            f"{', '.join(map(repr, DEFINITIONS))}"
         )
     return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,20 @@ from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.json import type_to_json
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
-from adelta.operations.define_with_rows import define_with_rows
+from adelta.operations.create import exists
 from adelta.spark.allowed_origins import allow_origin
 from adelta.spark.by_position import by_position
 from adelta.spark.clone_sources import columns_of_source, with_source
-from adelta.spark.committing import session_commits
 from adelta.spark.dataframes import read, write
 from adelta.spark.exceptions import name_taken
 from adelta.spark.hadoop_conf import prefixed
 from adelta.spark.identifiers import FORMATS, quoted
+from adelta.spark.native.jvm import FORMAT, WriteState
 from adelta.spark.options import ReadOptions, WriteOptions, absolute_uri
 from adelta.spark.own_reads import made_of
 from adelta.spark.replace_options import ReplaceOptions
 from adelta.spark.replacing import replace_rows
-from adelta.spark.session import ensure_registered
+from adelta.spark.session import ensure_registered, save
 from adelta.spark.session_settings import (
     merges_schemas,
     with_default_properties,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from adelta.operations.write_transactions import DefinedBy
     from adelta.spark.dataframes import WriteMode
     from adelta.sql.statements import (
         CreateClone,
@@ -64,6 +66,14 @@ if TYPE_CHECKING:
         Merge,
         Vacuum,
     )
+
+_DEFINITIONS: dict[str, tuple[str, DefinedBy]] = {
+    "create": ("ErrorIfExists", "CREATE TABLE AS SELECT"),
+    "create if not exists": ("Ignore", "CREATE TABLE AS SELECT"),
+    "replace": ("Overwrite", "REPLACE TABLE AS SELECT"),
+    "create or replace": ("Overwrite", "CREATE OR REPLACE TABLE AS SELECT"),
+}
+"""What a writer does of a definition by a query's rows, and what the history says of it."""
 
 __all__ = [
     "query_frame",
@@ -242,13 +252,12 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
     ensure_registered(spark)
     if name.path is not None:
         table = named_table(spark, name)
-        options = storage_options(spark, str(table.path))
         if statement.query is None:
             session = cluster_session(spark, str(table.path), zone)
             made = replace(_with_defaults(spark, statement), table=table)
             call(run_statement, made, session)
         else:
-            _define(spark, statement, str(table.path), options, zone)
+            _define(spark, statement, str(table.path), zone)
     elif statement.query is None:
         create_as_wished(spark, _wish(statement), statement.mode)
     else:
@@ -370,8 +379,7 @@ def _define_named(spark: SparkSession, statement: CreateTable, zone: str) -> Non
             raise name_taken(f"table {name} already exists; choose another name")
         if statement.mode == "create if not exists":
             return
-        table = named_table(spark, statement.table)
-        _define(spark, statement, str(table.path), storage_options(spark, str(table.path)), zone)
+        _define(spark, statement, str(named_table(spark, statement.table).path), zone)
         return
     if statement.mode == "replace":
         raise TableNotFoundError(f"table {name} cannot be replaced as it does not exist")
@@ -382,37 +390,34 @@ def _define_named(spark: SparkSession, statement: CreateTable, zone: str) -> Non
     )
     try:
         place = str(named_table(spark, TableName(statement.table.parts)).path)
-        _define(spark, statement, place, storage_options(spark, place), zone)
+        _define(spark, statement, place, zone)
     except BaseException:
         drop_name(spark, made.name)
         raise
 
 
-def _define(
-    spark: SparkSession,
-    statement: CreateTable,
-    uri: str,
-    options: dict[str, str] | None,
-    zone: str,
-) -> None:
-    """Make the table of a query's rows, in one commit of this process's."""
+def _define(spark: SparkSession, statement: CreateTable, uri: str, zone: str) -> None:
+    """Make the table of a query's rows, in one commit; its files are written by Spark's tasks."""
     if statement.columns:
         raise InvalidOptionError(
             "the rows of the query say which columns the table has: leave the columns out"
         )
     assert statement.query is not None
-    note = session_commits(spark).user_metadata
-    rows = query_frame(spark, statement.query, zone).toArrow()
+    layout = layout_of(statement)
+    options = {"path": uri, "tableProperties": json.dumps(layout["properties"])}
+    mode, defined_by = _DEFINITIONS[statement.mode]
+    if mode == "Overwrite":
+        options |= {"overwriteSchema": "true", "partitionOverwriteMode": "static"}
+    if statement.mode == "replace" and not call(_is_there, uri, storage_options(spark, uri)):
+        raise TableNotFoundError(
+            f"there is no Delta table at {uri} to replace; say CREATE OR REPLACE TABLE"
+        )
+    clusters = list(layout["cluster_by"]) or None
+    told = WriteState(FORMAT, mode, options, list(statement.partition_by), clusters, buckets=False)
+    rows = query_frame(spark, statement.query, zone)
+    save(rows, told, defined_by=defined_by, description=statement.comment)
 
-    async def define() -> None:
-        async with open_table(uri, options) as table:
-            await define_with_rows(
-                table,
-                rows,
-                rows.schema,
-                mode=statement.mode,
-                user_metadata=note,
-                **layout_of(_with_defaults(spark, statement)),
-            )
 
-    call(define)
+async def _is_there(uri: str, options: dict[str, str] | None) -> bool:
+    async with open_table(uri, options) as table:
+        return await exists(table)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from adelta.operations.write_transactions import Replacing
+    from adelta.operations.write_transactions import DefinedBy
 
     Save = Callable[..., None]
     FormatsOf = Callable[[SparkSession], frozenset[str]]
@@ -270,7 +270,7 @@ def _overwrite_partitions(writer: Any, place: str | None, save: Save) -> None:
 
 
 def _create(writer: Any, place: str | None, save: Save) -> None:
-    _define(writer, place, save, "ErrorIfExists")
+    _define(writer, place, save, "ErrorIfExists", "CREATE TABLE AS SELECT")
 
 
 def _create_or_replace(writer: Any, place: str | None, save: Save) -> None:
@@ -301,21 +301,19 @@ def _change(writer: Any, place: str | None, save: Save, mode: str, options: dict
     save(_frame(writer), state)
 
 
-def _define(
-    writer: Any, place: str | None, save: Save, mode: str, replaces: Replacing | None = None
-) -> None:
+def _define(writer: Any, place: str | None, save: Save, mode: str, defined_by: DefinedBy) -> None:
     """Create a table, or replace the one that is there."""
     state = _second_state(writer, mode)
     if replaces_matching(state.options):
         raise keeps_rows()
     if properties := dict(writer._write.table_properties):
         state.options["tableProperties"] = json.dumps(properties)
+    saving = partial(save, defined_by=defined_by)
     if place is None:
-        _save_as_new(_frame(writer), writer._table_name, state, save)
+        _save_as_new(_frame(writer), writer._table_name, state, saving)
         return
     state.options.update(_REPLACES)  # and its layout, which need not be named
     state = replace(state, partition_by=state.partition_by or [])
-    saving = save if replaces is None else partial(save, replaces=replaces)
     _save_into(_frame(writer), writer._table_name, place, state, saving)
 
 

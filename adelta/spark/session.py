@@ -41,7 +41,7 @@ from adelta.spark.stream_hook import hook_streams
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from adelta.operations.write_transactions import Replacing
+    from adelta.operations.write_transactions import DefinedBy
     from adelta.spark.native.jvm import WriteState
 
 __all__ = ["ensure_delta", "ensure_registered", "format_of", "get_session", "register", "save"]
@@ -153,13 +153,13 @@ def save(
     df: DataFrame,
     told: WriteState,
     *,
-    replaces: Replacing | None = None,
+    defined_by: DefinedBy | None = None,
     description: str | None = None,
     by_order: bool = False,
 ) -> None:
     """Write as a writer was told: from here, or by the data source where there is no driver here.
 
-    `replaces` and, in classic sessions, `description` are what is said of a table besides.
+    `defined_by` and `description` are what statements say of a table besides.
     Where rows that match go, columns are for those of the table `by_order`, or by their names.
 
     Raises:
@@ -172,22 +172,22 @@ def save(
     try:
         if replaces_matching(told.options):
             with known_as_of("replace"):
-                _replaced(df, told, replaces, by_order=by_order)
+                _replaced(df, told, defined_by, by_order=by_order)
         else:
             with known_as_of("write"):
-                _written(df, told, replaces, description)
+                _written(df, told, defined_by, description)
     except AdeltaError as error:
         raise _as_spark_says(error) from error.__cause__
     after_write(told, spark)
 
 
 def _replaced(
-    df: DataFrame, told: WriteState, replaces: Replacing | None, *, by_order: bool
+    df: DataFrame, told: WriteState, defined_by: DefinedBy | None, *, by_order: bool
 ) -> None:
     """Write rows in the place of those that match; all of them where there is no table."""
     from adelta.spark.replacing import replace_rows  # which imports this module
 
-    if replaces is not None:
+    if defined_by is not None:
         raise keeps_rows()
     asked = WriteOptions.parse(write_options(told, df.sparkSession))
     if asked.matching is not None and told.mode == "Overwrite":
@@ -204,7 +204,7 @@ def _replaced(
 
 
 def _written(
-    df: DataFrame, told: WriteState, replaces: Replacing | None, description: str | None
+    df: DataFrame, told: WriteState, defined_by: DefinedBy | None, description: str | None
 ) -> None:
     spark, overwrite = df.sparkSession, told.mode == "Overwrite"
     options = write_options(told, spark)
@@ -212,13 +212,15 @@ def _written(
     if asked.made_of is None:
         asked = replace(asked, made_of=made_of(df, asked))
     if not is_remote():
-        asked = replace(asked, replaces=replaces, description=description)
+        asked = replace(asked, defined_by=defined_by, description=description)
         write_frame(df, asked, overwrite=overwrite)
         return
     if asked.made_of is not None:
         options["madeOf"] = str(asked.made_of)
-    if replaces is not None:
-        options["replaces"] = replaces
+    if defined_by is not None:
+        options["definedBy"] = defined_by
+    if description is not None:
+        options["description"] = description
     path = options.pop("path", "")
     writer = df.write.format(FORMAT).options(**options)
     plain_remote_save(writer.mode("overwrite" if overwrite else "append"), path)

@@ -80,6 +80,67 @@ def step_tables_are_replaced_as_wholes_in_sessions_that_overwrite_partitions(spa
         adelta.spark.register(spark)
 
 
+def step_tables_of_queries_are_written_by_tasks(spark, path):
+    adelta.spark.register(spark, sql=True)
+    query = (
+        "SELECT /*+ REPARTITION(3) */ id, id % 2 AS p, named_struct('x', id) AS s FROM range(30)"
+    )
+    try:
+        spark.sql(
+            "CREATE TABLE queried USING adelta PARTITIONED BY (p) COMMENT 'of a query'"
+            " TBLPROPERTIES ('mine' = '1', 'delta.enableChangeDataFeed' = 'true')"
+            f" AS {query}"
+        )
+        there = DeltaTable.forName(spark, "queried")
+        assert there.detail().select("description", "partitionColumns").first() == (
+            "of a query",
+            ["p"],
+        )
+        made = there.history().first()
+        assert (made.version, made.operation) == (0, "CREATE TABLE AS SELECT")
+        assert made.operationParameters["description"] == "of a query"
+        assert made.operationMetrics["numFiles"] == "6"
+        assert spark.table("queried").schema["id"].nullable
+        spark.sql(f"CREATE TABLE IF NOT EXISTS queried USING adelta AS {query}")
+        raises(
+            AnalysisException,
+            "TABLE_OR_VIEW_ALREADY_EXISTS",
+            lambda: spark.sql(f"CREATE TABLE queried USING adelta AS {query}"),
+        )
+        assert there.history().count() == 1
+        spark.sql("REPLACE TABLE queried USING adelta AS SELECT id + 1 AS id FROM queried")
+        assert spark.table("queried").selectExpr("min(id)", "count(*)").first() == (1, 30)
+        replaced = there.history(1).first()
+        assert (replaced.version, replaced.operation) == (1, "REPLACE TABLE AS SELECT")
+        spark.sql(f"CREATE OR REPLACE TABLE adelta.`{path}` CLUSTER BY (id) AS {query}")
+        there = DeltaTable.forPath(spark, path)
+        assert there.history().first().operation == "CREATE OR REPLACE TABLE AS SELECT"
+        assert there.detail().first().clusteringColumns == ["id"]
+        spark.sql(f"CREATE TABLE IF NOT EXISTS adelta.`{path}` AS SELECT 1 AS other")
+        raises(
+            AnalysisException,
+            "already",
+            lambda: spark.sql(f"CREATE TABLE adelta.`{path}` AS SELECT 1 AS other"),
+        )
+        raises(
+            AnalysisException,
+            "there is no Delta table",
+            lambda: spark.sql(f"REPLACE TABLE adelta.`{path}-no` AS SELECT 1 AS other"),
+        )
+        assert there.toDF().columns == ["id", "p", "s"]
+        raises(
+            Exception,
+            "boom",
+            lambda: spark.sql(
+                "CREATE TABLE failed USING adelta AS SELECT raise_error('boom') AS id"
+            ),
+        )
+        assert not spark.catalog.tableExists("failed")
+    finally:
+        spark.sql("DROP TABLE IF EXISTS queried")
+        adelta.spark.register(spark)
+
+
 def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
     spark.conf.set("spark.sql.catalog.spark_catalog", CATALOG)  # of a jar that is not there
     raises(PySparkException, "PLUGIN_CLASS_NOT_FOUND", lambda: spark.sql("SHOW TABLES").collect())

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.catalog import CatalogClient
     from adelta.kernel.schema.types import StructType
-    from adelta.operations.write_transactions import Replacing
+    from adelta.operations.write_transactions import DefinedBy
     from adelta.spark.names.opened import Sessions
     from adelta.table import Table
     from adelta.write.commit_options import CommitOptions
@@ -47,7 +47,8 @@ _OF_THE_CATALOG = (
     "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type",
 )  # fmt: skip
 _OPTION = "option."
-_REPLACES: dict[str, Replacing] = {
+_STATEMENTS: dict[str, DefinedBy] = {
+    "create": "CREATE TABLE AS SELECT",
     "replace": "REPLACE TABLE AS SELECT",
     "create or replace": "CREATE OR REPLACE TABLE AS SELECT",
 }
@@ -317,11 +318,11 @@ class StagedTable(Answers):
         given = {k: v for k, v in options.items() if k.lower() not in ("path", "overwriteschema")}
         given |= self._place_options()
         given["partitionOverwriteMode"] = "static"
-        mode, replaces = "ErrorIfExists", None
+        mode = "ErrorIfExists"
         if definition.mode != "create":
             self._check_there(rows.sparkSession)
             given["overwriteSchema"] = "true"
-            mode, replaces = "Overwrite", _REPLACES[definition.mode]
+            mode = "Overwrite"
         told = WriteState(
             FORMAT,
             mode,
@@ -330,7 +331,12 @@ class StagedTable(Answers):
             list(definition.cluster_by) or None,
             buckets=False,
         )
-        self._sessions.save(rows, told, replaces=replaces, description=definition.comment)
+        self._sessions.save(
+            rows,
+            told,
+            defined_by=_STATEMENTS[definition.mode],
+            description=definition.comment,
+        )
         self._written = True
 
     def _place_options(self) -> Mapping[str, str]:

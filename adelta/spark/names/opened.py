@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from adelta.operations.merge.metrics import MergeMetrics
-    from adelta.operations.write_transactions import Replacing
+    from adelta.operations.write_transactions import DefinedBy
     from adelta.snapshot import Snapshot
     from adelta.spark.names.merging import NamedMerge
     from adelta.table import Table
@@ -65,7 +65,7 @@ class Saves(Protocol):
         df: DataFrame,
         told: WriteState,
         *,
-        replaces: Replacing | None = None,
+        defined_by: DefinedBy | None = None,
         description: str | None = None,
         by_order: bool = False,
     ) -> None:
