@@ -23,7 +23,7 @@ from adelta.spark.clone_sources import columns_of_source, with_source
 from adelta.spark.dataframes import read, write
 from adelta.spark.exceptions import name_taken
 from adelta.spark.hadoop_conf import prefixed
-from adelta.spark.identifiers import FORMATS, quoted
+from adelta.spark.identifiers import FORMATS, identifier_parts, quoted
 from adelta.spark.native.jvm import FORMAT, WriteState
 from adelta.spark.options import ReadOptions, WriteOptions, absolute_uri
 from adelta.spark.own_reads import made_of
@@ -39,7 +39,7 @@ from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import cluster_session, frame, named_table, storage_options
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.table_creation import TableWish, create_as_wished
-from adelta.spark.table_names import add_name, drop_name, find_table
+from adelta.spark.table_names import add_name, drop_name, find_table, without_views
 from adelta.spark.types import to_declared_schema, to_spark_schema
 from adelta.sql.execute.definition import columns_of, field_of, layout_of, like_table
 from adelta.sql.execute.full_names import merge_by_aliases
@@ -313,7 +313,8 @@ def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFra
     statement = with_source(spark, statement)
     if statement.table.path is not None:
         return _cloned(spark, statement, str(named_table(spark, statement.table).path), zone)
-    name, location = quoted(statement.table.parts), statement.location
+    name, location = without_views(spark, quoted(statement.table.parts)), statement.location
+    statement = replace(statement, table=TableName(identifier_parts(name)))
     if find_table(spark, name) is not None:
         if statement.mode == "create":
             raise name_taken(f"table {name} already exists; choose another name")
@@ -372,7 +373,8 @@ def _wish(statement: CreateTable) -> TableWish:
 
 
 def _define_named(spark: SparkSession, statement: CreateTable, zone: str) -> None:
-    name = quoted(statement.table.parts)
+    name = without_views(spark, quoted(statement.table.parts))
+    statement = replace(statement, table=TableName(identifier_parts(name)))
     found = find_table(spark, name)
     if found is not None:
         if statement.mode == "create":

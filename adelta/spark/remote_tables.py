@@ -40,6 +40,7 @@ _MODES = {
     "default": "ErrorIfExists",
     "ignore": "Ignore",
 }
+_DEFINE = ("create", "replace", "createOrReplace")
 _REPLACES = {"overwriteSchema": "true", "partitionOverwriteMode": "static"}
 
 
@@ -81,6 +82,16 @@ def _place(spark: SparkSession, name: str, formats: frozenset[str]) -> str | Non
     from adelta.spark.stream_tables import place_of  # which asks sessions
 
     return place_of(spark, name, formats) if formats else None
+
+
+def _without_views(
+    spark: SparkSession, name: str, formats: frozenset[str]
+) -> tuple[str, str | None]:
+    """A name that is none of a table's here, as no temporary view has it; where its table is."""
+    from adelta.spark.table_names import without_views  # which registers sessions
+
+    known = without_views(spark, name)
+    return known, None if known == name else _place(spark, known, formats)
 
 
 def _loading(plain: Any, formats_of: FormatsOf) -> Any:
@@ -149,6 +160,8 @@ def _saving(plain: Any, formats_of: FormatsOf, save: Save) -> Any:
         state = state_of(self, source or "", None)
         ours = state is not None and (source is None or source.lower() in formats)
         place = _place(spark, name, formats) if ours else None
+        if ours and place is None:
+            name, place = _without_views(spark, name, formats)
         if state is None or (place is None and (source is None or not ours)):
             plain(self, name)
         elif place is not None:
@@ -238,7 +251,10 @@ def _hook_second_writer(writer: Any, formats_of: FormatsOf, save: Save) -> None:
             spark, table = self._spark, self._table_name
             formats = formats_of(spark)
             place = _place(spark, table, formats)
-            if place is None and (self._write.provider or "").lower() not in formats:
+            ours = place is not None or (self._write.provider or "").lower() in formats
+            if place is None and ours and name in _DEFINE:
+                self._table_name, place = _without_views(spark, table, formats)
+            if not ours:
                 plain(self, *arguments)
             else:
                 does(self, place, save, *arguments)

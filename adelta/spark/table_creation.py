@@ -26,7 +26,7 @@ from adelta.spark.names.entry_points import managed_place
 from adelta.spark.options import absolute_uri
 from adelta.spark.session import format_of
 from adelta.spark.session_settings import with_default_properties
-from adelta.spark.table_names import NamedTable, add_name, drop_name, find_table
+from adelta.spark.table_names import NamedTable, add_name, drop_name, find_table, without_views
 from adelta.spark.types import to_declared_schema, to_spark_schema
 from adelta.sync._portal import call
 from adelta.table import open_table
@@ -111,6 +111,7 @@ def create_as_wished(
 def _by_name(
     spark: SparkSession, wish: TableWish, name: str, mode: CreationMode
 ) -> tuple[str, str | None]:
+    name = without_views(spark, name)
     found = find_table(spark, name)
     if found is None:
         if mode == "replace":

@@ -36,6 +36,7 @@ __all__ = [
     "find_table",
     "location_of",
     "name_as_delta",
+    "without_views",
 ]
 
 _SESSION_CATALOG: Final = "spark_catalog"
@@ -50,7 +51,7 @@ class NamedTable:
     provider: str | None
     location: str | None
     kind: str | None = None
-    """``MANAGED`` or ``EXTERNAL``, where Spark was asked to describe it."""
+    """``MANAGED`` or ``EXTERNAL``, where Spark described it; None of temporary views."""
 
     @property
     def is_delta(self) -> bool:
@@ -92,13 +93,31 @@ def find_table(spark: SparkSession, name: str) -> NamedTable | None:
             entry = jvm.catalog_entry(spark, quoted(parts[-2:]))
             return None if entry is None else NamedTable(*entry)
         found = _described(spark, parts)
-        if of_session and found.location is None and spark.catalog.tableExists(quoted(parts)):
+        if of_session and found.location is None and found.kind is not None:
             return _listed(spark, parts) or found
         return found
     except AnalysisException as error:
         if error.getCondition() in _NO_SUCH_TABLE:
             return None
         raise
+
+
+def without_views(spark: SparkSession, name: str) -> str:
+    """The name by which the catalog has a table, where a temporary view has the same one.
+
+    Such a view is meant by the name alone where rows are read or changed, and not where a table is
+    created or replaced.
+
+    Raises:
+        InvalidOptionError: it is no name.
+    """
+    parts = identifier_parts(name)
+    found = find_table(spark, name) if len(parts) == 1 else None
+    if found is None or found.provider is not None or found.location is not None:
+        return name
+    catalog = spark.catalog.currentCatalog()
+    before = () if catalog == _SESSION_CATALOG else (catalog,)
+    return quoted((*before, spark.catalog.currentDatabase(), *parts))
 
 
 def add_name(
@@ -176,7 +195,8 @@ def _described(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
         said[key] for key in ("Catalog", "Database", "Table") if key in said
     ) or ".".join(parts)
     location = _plain(said.get("Location"))
-    return NamedTable(name, said.get("Provider"), location, said.get("Type"))
+    kind = said.get("Type", "") if begun else None
+    return NamedTable(name, said.get("Provider"), location, kind)
 
 
 def _listed(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable | None:

@@ -22,7 +22,7 @@ import adelta.spark
 import adelta.sync
 from adelta.errors import InvalidExpressionError
 from adelta.spark import DeltaTable, IdentityGenerator
-from tests.spark import connect_job_steps, connect_name_steps
+from tests.spark import connect_job_steps, connect_name_steps, connect_session_steps
 from tests.spark.conditions import check_conditions
 from tests.spark.connect_job_steps import raises
 from tests.spark.own_rows import check_own_rows
@@ -536,7 +536,10 @@ def steps_through(spark, folder: Path) -> dict[str, str]:
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     adelta.spark.register(spark)
     outcome = {}
-    found = {**globals(), **vars(connect_job_steps), **vars(connect_name_steps)}
+    others = (connect_job_steps, connect_name_steps, connect_session_steps)
+    found = dict(globals())
+    for each in others:
+        found |= vars(each)
     for name, step in found.items():
         if not name.startswith("step_"):
             continue
