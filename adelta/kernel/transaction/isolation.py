@@ -3,7 +3,7 @@
 The levels and their names are Delta Spark's. A table says by `delta.isolationLevel` which one holds
 for it, `Serializable` where it says nothing; a transaction may ask for another one, but not for a
 weaker one than the table says. A commit that changes no data falls to `SnapshotIsolation`: it only
-moves rows about, so rows that others add do not concern it.
+moves rows about or is empty, so rows that others add do not concern it.
 """
 
 from __future__ import annotations
@@ -86,10 +86,11 @@ def isolation_level(
 
 
 def effective_level(staged: StagedChanges, asked: IsolationLevel) -> IsolationLevel:
-    """The level that `staged` commits under: `asked`, unless it only rearranges rows."""
+    """The level that `staged` commits under: `asked`, unless it only rearranges rows, or is empty.
+
+    A commit of nothing could have come before whatever was committed since it read.
+    """
     if staged.metadata or staged.protocol or staged.set_transactions or staged.domains:
-        return asked
-    if not staged.adds and not staged.removes.num_rows:
         return asked
     changes = any(add.data_change for add in staged.adds) or _any_true(
         staged.removes.column("data_change")

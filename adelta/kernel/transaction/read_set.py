@@ -108,14 +108,12 @@ class ReadSet:
         return self.with_files(FileIds.of_table(into, root))
 
     def makes_blind(self, staged: StagedChanges) -> bool:
-        """Whether a commit of `staged` after reading this is a blind append."""
-        return (
-            self.is_empty
-            and bool(staged.adds)
-            and not staged.removes.num_rows
-            and not staged.cdc
-            and not staged.metadata
-        )
+        """Whether a commit of `staged` after reading this is a blind append.
+
+        As Delta has it, it read nothing, and does nothing to files but add them: a commit that only
+        changes metadata is one, too.
+        """
+        return self.is_empty and not staged.removes.num_rows and not staged.cdc
 
 
 def changing(files: pa.Table) -> pa.Table:

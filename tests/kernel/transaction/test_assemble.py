@@ -132,17 +132,18 @@ def test_only_levels_that_spark_knows_can_be_asked_for() -> None:
             isolation_level(text)
 
 
-def test_a_blind_append_is_one_that_adds_files_and_reads_and_removes_none() -> None:
+def test_a_blind_append_reads_nothing_and_does_nothing_to_files_but_add_them() -> None:
     add = StagedChanges("i", adds=(ADD,))
     assert ReadSet().makes_blind(add)
     assert not ReadSet(whole_table=True).makes_blind(add)
     assert not ReadSet(files=FileIds.of([ADD], "memory://t")).makes_blind(add)
-    assert not ReadSet().makes_blind(StagedChanges("i"))
+    assert ReadSet().makes_blind(StagedChanges("i"))
     removing = StagedChanges("i", adds=(ADD,), removes=removes_table([RemoveFile("b", 1)]))
     assert not ReadSet().makes_blind(removing)
     told = StagedChanges("i", adds=(ADD,), cdc=(AddCDCFile("c", {}, 1),))
     assert not ReadSet().makes_blind(told)
-    assert not ReadSet().makes_blind(StagedChanges("i", adds=(ADD,), metadata=Metadata("m", "{}")))
+    assert ReadSet().makes_blind(StagedChanges("i", adds=(ADD,), metadata=Metadata("m", "{}")))
+    assert ReadSet().makes_blind(StagedChanges("i", metadata=Metadata("m", "{}")))
 
 
 def test_the_tables_level_holds_and_only_a_stronger_one_is_asked_for() -> None:
@@ -173,7 +174,7 @@ def test_a_commit_that_says_anything_else_keeps_its_level() -> None:
     ]
     for other in others:
         assert effective_level(StagedChanges("i", adds=(moved,), **other), asked) is asked
-    assert effective_level(StagedChanges("i"), asked) is asked
+    assert effective_level(StagedChanges("i"), asked) is IsolationLevel.SNAPSHOT
     only = removes_table([RemoveFile("b", 1, False)])
     assert effective_level(StagedChanges("i", removes=only), asked) is IsolationLevel.SNAPSHOT
     assert effective_level(StagedChanges("i", adds=(moved,)), asked) is IsolationLevel.SNAPSHOT
