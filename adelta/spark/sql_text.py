@@ -186,18 +186,18 @@ def _answered(
         return plain_sql(spark, text, args)
     zone = session_zone(spark)
     if is_remote() and begins_as(text, _KEEPS_QUERIES):
-        kept = run_view(spark, with_arguments(text, args), zone)
+        kept = run_view(spark, with_arguments(spark, text, args), zone)
         return plain_sql(spark, text, args) if kept is None else kept
     try:
-        statement = parse_statement(with_arguments(text, args), zone=zone, now=moment())
+        statement = parse_statement(with_arguments(spark, text, args), zone=zone, now=moment())
     except (InvalidStatementError, InvalidExpressionError) as error:
         if own:
             raise
-        changed = _changed_by_spark(spark, with_arguments(text, args), zone)
+        changed = _changed_by_spark(spark, with_arguments(spark, text, args), zone)
         if changed is not None:
             return changed
         if is_remote():
-            check_entry(spark, with_arguments(text, args), zone, error)
+            check_entry(spark, with_arguments(spark, text, args), zone, error)
         try:
             return _by_spark(spark, text, args, changes)
         except ParseException:

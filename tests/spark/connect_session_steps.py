@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
 
 import adelta.spark
 from adelta.spark import DeltaTable
@@ -61,3 +63,31 @@ def step_temporary_views_are_meant_by_their_name_before_tables(spark, path):
             assert DeltaTable.isDeltaTable(spark, f"default.{name}")
             assert spark.catalog.dropTempView(name)
             spark.sql(f"DROP TABLE default.{name}")
+
+
+def step_values_of_parameters_are_what_they_are_to_spark(spark, path):
+    rows = spark.sql("SELECT id, timestamp'2024-01-03' + make_dt_interval(id) AS at FROM range(4)")
+    rows.write.format("adelta").save(path)
+    name, noon = f"delta.`{path}`", dt.datetime(2024, 1, 4, 5)  # midnight in New York
+    begin = noon.replace(tzinfo=dt.UTC)
+
+    def sql(text, args):
+        return adelta.spark.sql(spark, text, args).collect()
+
+    two = f.array(f.lit(1), f.lit(2))
+    for numbers in ([1, 2], two):
+        text = f"SELECT id FROM {name} WHERE array_contains(:l, int(id)) ORDER BY id"
+        assert sql(text, {"l": numbers}) == [(1,), (2,)]
+        assert sql("SELECT :l[1], '{', ':l' AS c", {"l": numbers}) == [(2, "{", ":l")]
+    here = spark.sql("SELECT ? AS at", [noon]).first().at
+    assert sql(f"SELECT ? AS at FROM {name} LIMIT 1", [noon]) == [(here,)]
+    at = {"at": begin, "col": f.to_timestamp(f.lit("2024-01-04 00:00:00")), "of": dt.timedelta(1)}
+    assert sql(f"SELECT id FROM {name} WHERE at = :at AND at = :col", at) == [(1,)]
+    assert sql(f"SELECT id FROM {name} WHERE at - :of = :at", at) == [(2,)]
+    assert sql(f"UPDATE {name} SET id = id + :n WHERE at = :col", {"n": f.lit(10), **at}) == [(1,)]
+    text = f"DELETE FROM {name} WHERE array_contains(?, int(id)) OR id = ?"
+    assert sql(text, [[3, 4], f.lit(2) - 2]) == [(2,)]
+    sql(f"INSERT INTO {name} VALUES (:n, :at), (abs(:n), :at)", {"n": -7, "at": noon})
+    found = DeltaTable.forPath(spark, path).toDF().where("abs(id) = 7").collect()
+    assert {row.at for row in found} == {here}
+    assert len(found) == 2
