@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adelta._chance import new_uuid
 from adelta.errors import InvalidExpressionError, InvalidStatementError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.lexer import Token
 
-__all__ = ["views_of", "with_changes"]
+__all__ = ["views_of", "with_changes", "with_frames"]
 
 _NAMED, _AT_PATH = "TABLE_CHANGES", "TABLE_CHANGES_BY_PATH"
 _MOST_ARGUMENTS = 3
@@ -55,9 +55,25 @@ def with_changes(spark: SparkSession, text: str) -> tuple[str, dict[str, DataFra
     return "".join((*parts, text[at:])), changes
 
 
+def with_frames(
+    spark: SparkSession, text: str, frames: Mapping[str, Any]
+) -> tuple[str, dict[str, DataFrame]]:
+    """A statement for a session of Spark Connect's, and the DataFrames in it by their names there.
+
+    In it a name stands for each ``{name}`` that is a DataFrame, and a constant for other values.
+    """
+    from pyspark.sql.connect.sql_formatter import SQLStringFormatter  # which needs grpc
+
+    session: Any = spark
+    formatter = SQLStringFormatter(session)
+    written = formatter.format(text, **frames)
+    given: dict[str, Any] = {name: frame for frame, name in formatter._temp_views}
+    return written, given
+
+
 @contextmanager
 def views_of(spark: SparkSession, changes: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Let the session know changes by their names, as long as a statement is understood and run."""
+    """Let the session know DataFrames by their names, as long as a statement is run."""
     try:
         for name, rows in changes.items():
             rows.createOrReplaceTempView(name)

@@ -90,11 +90,19 @@ __all__ = [
 
 
 def run_query(
-    spark: SparkSession, query: Query, zone: str, known: Mapping[str, DataFrame] | None = None
+    spark: SparkSession,
+    query: Query,
+    zone: str,
+    known: Mapping[str, DataFrame] | None = None,
+    *,
+    before: str = "",
 ) -> DataFrame | None:
-    """The rows of a query; None where no table of it is a Delta table, or `known` by its name."""
+    """The rows of a query; None where no table of it is a Delta table, or `known` by its name.
+
+    With what stands `before` it, it is a statement, and that is what Spark answers.
+    """
     frames: dict[str, DataFrame] = {}
-    parts: list[str] = []
+    parts = [_escaped(before)]
     at = 0
     for reference in query.references:
         found = (known or {}).get(".".join(reference.name.parts))

@@ -18,6 +18,8 @@ from adelta.sql.grammar.reader import Reader
 from adelta.sql.records import NOTHING, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from adelta.sql.statements import Query, TableName
@@ -37,8 +39,12 @@ class _Kept:
     everywhere: bool = False
 
 
-def run_view(spark: SparkSession, text: str, zone: str) -> DataFrame | None:
+def run_view(
+    spark: SparkSession, text: str, zone: str, known: Mapping[str, DataFrame]
+) -> DataFrame | None:
     """Answer CREATE VIEW and CACHE TABLE; None where no Delta table is in it, or Spark is to judge.
+
+    DataFrames that are `known` by names in the text are taken in as tables are.
 
     Raises:
         InvalidStatementError: the view is to outlast the session, or a table is cached by its name.
@@ -50,7 +56,7 @@ def run_view(spark: SparkSession, text: str, zone: str) -> DataFrame | None:
     if asked.query is None:
         _check_foreign(spark, asked.name)
         return None
-    rows = _whole_table(spark, asked.query, zone) or run_query(spark, asked.query, zone)
+    rows = _whole_table(spark, asked.query, zone) or run_query(spark, asked.query, zone, known)
     if rows is None:
         return None
     if asked.lasts:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    Runs = Callable[[SparkSession, str, Any], DataFrame]
+    Runs = Callable[..., DataFrame]
 
 __all__ = ["has_sql_hook", "hook_sql", "plain_sql", "unhook_sql"]
 
@@ -28,7 +28,11 @@ _plain: dict[type[Any], Any] = {}  # Spark's own method, once there is a session
 
 
 def hook_sql(spark: SparkSession, runs: Runs) -> None:
-    """Let `runs` answer what `spark.sql` is told, but for statements over DataFrames by name."""
+    """Let `runs` answer what `spark.sql` is told.
+
+    It does so for statements over DataFrames by name only through Spark Connect, as Spark itself
+    knows Delta tables by their names elsewhere.
+    """
     owner = _owner()
     if owner not in _plain:
         _plain[owner] = owner.__dict__["sql"]
@@ -84,8 +88,8 @@ def _replacement(plain: Any) -> Any:
     @wraps(plain)
     def sql(self: Any, sqlQuery: str, args: Any = None, **frames: Any) -> Any:
         runs = _runs_of(self)
-        if runs is None or frames or not isinstance(sqlQuery, str):
+        if runs is None or (frames and not is_remote()) or not isinstance(sqlQuery, str):
             return plain(self, sqlQuery, args, **frames)
-        return runs(self, sqlQuery, args)
+        return runs(self, sqlQuery, args, **frames)
 
     return sql

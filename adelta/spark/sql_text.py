@@ -8,7 +8,7 @@ Delta tables: in the client, with names resolved by the session; queries inside 
 from __future__ import annotations
 
 import re
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +19,7 @@ from adelta._clock import moment
 from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNotFoundError
 from adelta.kernel.schema.types import StructType
 from adelta.spark.arguments_in_text import with_arguments
-from adelta.spark.changes_in_text import views_of, with_changes
+from adelta.spark.changes_in_text import views_of, with_changes, with_frames
 from adelta.spark.committing import forget_txn
 from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import condition_of, known_as_of, raises_as_spark
@@ -42,6 +42,8 @@ from adelta.spark.session_settings import session_zone
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import cluster_session, frame
 from adelta.sql.execute.definition import field_of
+from adelta.sql.grammar.query import query_within
+from adelta.sql.grammar.reader import Reader
 from adelta.sql.parse import begins_as, parse_change, parse_statement, with_in_query
 from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
@@ -150,7 +152,7 @@ _ACTIONS: dict[type[Any], str] = {
 
 
 @raises_as_spark
-def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
+def sql(spark: SparkSession, text: str, args: _Args = None, **frames: DataFrame | Any) -> DataFrame:
     """What `spark.sql` answers; and statements over Delta tables that it does not know.
 
     In every session these are the ones that no grammar of Spark's has, such as ``DESCRIBE
@@ -159,14 +161,21 @@ def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
     where they are about Delta tables: by path (``delta.`/lake/sales` ``), or by a name that the
     session knows. Times that name no zone are of the session's. ``table_changes('name', 3, 7)`` and
     ``table_changes_by_path`` stand for the rows that commits changed. `args` are values for
-    parameters, as `spark.sql` takes them. What adelta does not know goes to Spark as it is.
+    parameters, and `frames` DataFrames and values for ``{name}`` in the text, as `spark.sql` takes
+    them. What adelta does not know goes to Spark as it is.
 
     Raises:
         InvalidStatementError: a statement that only adelta knows is not written as it is to be.
         TableNotFoundError: such a statement is about no Delta table.
         AdeltaError: as `adelta.sql` does, each of them as Spark's error, too.
     """
+    if frames and not is_remote():
+        return plain_sql(spark, text, args, **frames)
+    text, given = with_frames(spark, text, frames) if frames else (text, {})
     text, changes = with_changes(spark, text)
+    if given and not changes:
+        with views_of(spark, given):
+            return _answered(spark, text, args, given)
     if not changes:
         return _answered(spark, text, args, {})
     if begins_as(text, _VIEWS):
@@ -174,6 +183,7 @@ def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
             "a view does not keep what table_changes stands for: make it of a DataFrame, as by "
             "spark.sql('SELECT ... FROM table_changes(...)').createOrReplaceTempView(name)"
         )
+    changes = {**given, **changes}
     with views_of(spark, changes):
         return _answered(spark, text, args, changes)
 
@@ -186,7 +196,7 @@ def _answered(
         return plain_sql(spark, text, args)
     zone = session_zone(spark)
     if is_remote() and begins_as(text, _KEEPS_QUERIES):
-        kept = run_view(spark, with_arguments(spark, text, args), zone)
+        kept = run_view(spark, with_arguments(spark, text, args), zone, changes)
         return plain_sql(spark, text, args) if kept is None else kept
     try:
         statement = parse_statement(with_arguments(spark, text, args), zone=zone, now=moment())
@@ -199,7 +209,7 @@ def _answered(
         if is_remote():
             check_entry(spark, with_arguments(spark, text, args), zone, error)
         try:
-            return _by_spark(spark, text, args, changes)
+            return _by_spark(spark, text, args, changes, zone)
         except ParseException:
             raise
         except AnalysisException as of_spark:
@@ -210,7 +220,7 @@ def _answered(
         return plain_sql(spark, text, args)
     ensure_registered(spark)
     found = _run(spark, statement, zone, changes, strict=own)
-    return plain_sql(spark, text, args) if found is None else found
+    return _by_spark(spark, text, args, changes, zone) if found is None else found
 
 
 def _changed_by_spark(spark: SparkSession, text: str, zone: str) -> DataFrame | None:
@@ -236,10 +246,22 @@ def _changed_by_spark(spark: SparkSession, text: str, zone: str) -> DataFrame | 
 
 
 def _by_spark(
-    spark: SparkSession, text: str, args: _Args, changes: Mapping[str, DataFrame]
+    spark: SparkSession, text: str, args: _Args, changes: Mapping[str, DataFrame], zone: str
 ) -> DataFrame:
-    """What Spark itself answers; through Connect it looks at names when rows are asked for."""
-    if not is_remote() or not changes:
+    """What Spark itself answers; through Connect it looks at names when rows are asked for.
+
+    Delta tables in a query that the statement ends with are read by adelta there.
+    """
+    if not is_remote():
+        return plain_sql(spark, text, args)
+    with suppress(InvalidStatementError, InvalidExpressionError):
+        whole = with_in_query(with_arguments(spark, text, args))
+        if (within := query_within(Reader(whole, zone))) is not None:
+            begin, query = within
+            found = run_query(spark, query, zone, changes, before=whole[:begin])
+            if found is not None:
+                return found
+    if not changes:
         return plain_sql(spark, text, args)
     text = text.replace("{", "{{").replace("}", "}}")
     for name in changes:

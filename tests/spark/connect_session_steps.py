@@ -91,3 +91,59 @@ def step_values_of_parameters_are_what_they_are_to_spark(spark, path):
     found = DeltaTable.forPath(spark, path).toDF().where("abs(id) = 7").collect()
     assert {row.at for row in found} == {here}
     assert len(found) == 2
+
+
+def step_statements_of_sparks_read_tables_in_their_queries(spark, path):
+    with as_delta(spark):
+        spark.range(3).write.format("delta").saveAsTable("asked")
+        spark.sql("ALTER TABLE asked ADD COLUMN v STRING")
+        spark.sql("CREATE TABLE of_files USING parquet AS SELECT id, 'x{y}' AS v FROM asked")
+        spark.sql("INSERT INTO of_files SELECT id + ?, v FROM asked", [10])
+        spark.sql("INSERT INTO TABLE of_files (id) (SELECT 20L FROM asked LIMIT 1)")
+        spark.sql(
+            "WITH a AS (SELECT id + 30 AS id FROM asked) INSERT INTO of_files SELECT *, 'w' FROM a"
+        )
+        rows = spark.table("of_files").selectExpr("count(*)", "count(v)", "max(id)", "min(v)")
+        assert rows.collect() == [(10, 6, 32, "w")]
+        spark.sql("INSERT OVERWRITE of_files TABLE asked")
+        assert spark.table("of_files").count() == 3
+        spark.sql(f"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT * FROM asked")
+        assert spark.read.parquet(path).count() == 3
+        for query in ("SELECT * FROM asked", "QUERY TABLE asked"):
+            described = spark.sql(f"DESCRIBE {query}").collect()
+            assert [row.col_name for row in described] == ["id", "v"]
+        assert "v#" in spark.sql("EXPLAIN EXTENDED SELECT * FROM asked").first()[0]
+        spark.sql("DECLARE VARIABLE most BIGINT")
+        spark.sql("SET VAR most = (SELECT max(id) FROM asked)")
+        assert spark.sql("SELECT most + count(*) FROM asked").collect() == [(5,)]
+        by_name = "SELECT IDENTIFIER(:c) FROM IDENTIFIER(:t || 'ed') AS a WHERE id = 1"
+        assert spark.sql(by_name, {"c": "a.id", "t": "default.ask"}).collect() == [(1,)]
+        assert spark.sql("DELETE FROM IDENTIFIER(?) WHERE id = 1", ["asked"]).collect() == [(1,)]
+        for name in ("asked", "of_files"):
+            spark.sql(f"DROP TABLE {name}")
+
+
+def step_statements_are_over_dataframes_by_name(spark, path):
+    name = f"delta.`{path}`"
+    spark.range(4).selectExpr("id", "'a' AS v").write.format("adelta").save(path)
+    rows, run = spark.range(3, 5).selectExpr("id", "'b' AS v"), adelta.spark.sql
+    text = "SELECT {s}.id, {c} FROM {s} JOIN " + name + " t ON t.id = {s}.id WHERE t.v = {a}"
+    lazy = run(spark, text + " AND t.id = :n", {"n": 3}, s=rows, c=f.col("t.v"), a="a")
+    assert lazy.collect() == [(3, "a")]
+    text = f"MERGE INTO {name} t USING {{s}} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
+    assert run(spark, text + "WHEN NOT MATCHED THEN INSERT *", s=rows).first()[0] == 2
+    assert (
+        run(spark, f"DELETE FROM {name} WHERE id IN (SELECT id - 3 FROM {{s}})", s=rows).first()[0]
+        == 2
+    )
+    run(spark, f"INSERT INTO {name} SELECT * FROM {{s}} WHERE id > {{n}}", s=rows, n=3)
+    assert run(spark, "SELECT count(*) FROM {s}", s=rows).collect() == [(2,)]
+    run(spark, "CREATE OR REPLACE TEMP VIEW of_frame AS SELECT * FROM {s}", s=rows)
+    assert spark.table("of_frame").count() == 2
+    adelta.spark.register(spark, sql=True)
+    try:
+        found = spark.sql(f"SELECT t.id, t.v FROM {name} t, {{one}} ORDER BY 1", one=spark.range(1))
+        assert found.collect() == [(2, "a"), (3, "b"), (4, "b"), (4, "b")]
+    finally:
+        adelta.spark.register(spark)
+    assert not [each.name for each in spark.catalog.listTables() if "pyspark" in each.name]

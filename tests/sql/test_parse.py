@@ -272,3 +272,13 @@ def test_an_expression_is_refused_as_everywhere():
 )
 def test_what_stands_before_insert_is_of_its_query(text, as_if):
     assert parse_statement(text) == parse_statement(as_if)
+
+
+def test_a_table_is_named_by_texts_too():
+    table = parse_statement("OPTIMIZE IDENTIFIER('db' || '.`a.b`')").table
+    assert (table.parts, table.path) == (("db", "a.b"), None)
+    [reference] = parse_statement("SELECT * FROM IDENTIFIER('delta.`/t`') WHERE a").references
+    assert (reference.name.path, reference.has_alias) == ("/t", False)
+    for wrong in ("IDENTIFIER('a' b)", "IDENTIFIER('a b')", "IDENTIFIER('')"):
+        with pytest.raises(InvalidStatementError):
+            parse_statement(f"OPTIMIZE {wrong}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.lexer import Token
     from adelta.sql.grammar.reader import Reader
 
-__all__ = ["BEGINNINGS", "begins_query", "read_query"]
+__all__ = ["BEGINNINGS", "begins_query", "query_within", "read_query"]
 
 BEGINNINGS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 """The words that queries begin with."""
@@ -24,6 +24,10 @@ _BEHIND_TABLES = (
     "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "SELECT",
     *_SET_OPERATIONS,
 )  # fmt: skip
+
+_PLANS = ("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL")
+_UP_TO = {"CREATE": ("AS",), "REPLACE": ("AS",), "INSERT": ("INTO", "OVERWRITE"), "SET": ("=",)}
+"""Words up to which statements with a query behind them are passed over, by their first one."""
 
 _NO_ALIASES = frozenset(
     (
@@ -52,6 +56,37 @@ def read_query(reader: Reader) -> Query:
     if reader.at == begin:
         reader.fail("expected a query")
     return Query(reader.slice(begin), tuple(found.of_tables()))
+
+
+def query_within(reader: Reader) -> tuple[int, Query] | None:
+    """The query that a statement of the engine's ends with, and where it begins; None of others.
+
+    Such statements are EXPLAIN, DESCRIBE QUERY, SET VARIABLE, INSERT and CREATE TABLE ... AS.
+
+    Raises:
+        InvalidStatementError: there is more behind the query.
+    """
+    word = reader.take().upper
+    if word == "EXPLAIN":
+        _ = any(reader.accept(each) for each in _PLANS)
+    elif word in ("DESC", "DESCRIBE"):
+        reader.accept("QUERY")
+    elif word in _UP_TO:
+        while reader.token.kind != "end" and reader.token.upper not in _UP_TO[word]:
+            reader.take()
+        reader.take()
+        if word == "INSERT":
+            _ = reader.accept("TABLE") or reader.accept("DIRECTORY")
+            while reader.token.kind != "end" and not begins_query(reader):
+                reader.take()
+    else:
+        return None
+    if not begins_query(reader):
+        return None
+    begin = reader.token.at
+    query = read_query(reader)
+    reader.end()
+    return begin, query
 
 
 class _Frame:

@@ -5,6 +5,7 @@ Tokens and expressions are those of `adelta.kernel.expressions`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
@@ -178,8 +179,10 @@ class Reader:
         return tuple(parts)
 
     def table(self) -> TableName:
-        """A table: its name, a path in quotes, or ``delta.`path` ``."""
+        """A table: its name, ``IDENTIFIER('name')``, a path in quotes, or ``delta.`path` ``."""
         begin = self.token
+        if self.follows("IDENTIFIER", "(") and self.ahead(2).kind in _STRINGS:
+            return self._identifier()
         if begin.kind in _STRINGS:
             return TableName(path=self.string(), position=begin.at)
         is_path = self._begins_path()
@@ -187,6 +190,20 @@ class Reader:
         if is_path and len(parts) == 2:
             return TableName(path=parts[1], position=begin.at)
         return TableName(parts, position=begin.at)
+
+    def _identifier(self) -> TableName:
+        """``IDENTIFIER('name' [|| 'more' ...])``."""
+        begin = self.token
+        self.expect("IDENTIFIER", "(")
+        text = self.string()
+        while self.accept("||"):
+            text += self.string()
+        if not self.accept(")"):
+            self.fail("expected )")
+        named = Reader(text)
+        found = replace(named.table(), position=begin.at)
+        named.end()
+        return found
 
     def column_of_table(self) -> tuple[TableName, str]:
         """A column behind its table: ``sales.price``, ``delta.`path`.price``."""
