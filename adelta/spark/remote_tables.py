@@ -17,6 +17,7 @@ from adelta.spark.exceptions import name_taken, raises_as_spark
 from adelta.spark.expressions import sql_text
 from adelta.spark.identifiers import identifier_parts, path_named
 from adelta.spark.native.jvm import WriteState
+from adelta.spark.options import absolute_uri
 from adelta.spark.replace_options import keeps_rows, replaces_matching
 from adelta.spark.session_settings import read_settings
 
@@ -40,6 +41,8 @@ _MODES = {
     "default": "ErrorIfExists",
     "ignore": "Ignore",
 }
+_OF_THE_CATALOG = ("location", "comment")
+"""Properties of tables that say where one is and what it is, as Spark's catalogs take them."""
 _DEFINE = ("create", "replace", "createOrReplace")
 _REPLACES = {"overwriteSchema": "true", "partitionOverwriteMode": "static"}
 
@@ -322,29 +325,57 @@ def _define(writer: Any, place: str | None, save: Save, mode: str, defined_by: D
     state = _second_state(writer, mode)
     if replaces_matching(state.options):
         raise keeps_rows()
-    if properties := dict(writer._write.table_properties):
+    properties = dict(writer._write.table_properties)
+    location, comment = (properties.pop(key, None) for key in _OF_THE_CATALOG)
+    if properties:
         state.options["tableProperties"] = json.dumps(properties)
-    saving = partial(save, defined_by=defined_by)
+    saving = partial(save, defined_by=defined_by, description=comment)
     if place is None:
+        if location is not None:
+            state.options["path"] = location
         _save_as_new(_frame(writer), writer._table_name, state, saving)
         return
-    state.options.update(_REPLACES)  # and its layout, which need not be named
-    state = replace(state, partition_by=state.partition_by or [])
+    if location is not None and absolute_uri(location) != absolute_uri(place):
+        raise InvalidOptionError(
+            f"the location of the table {writer._table_name} is {place!r}, not {location!r}: leave "
+            "the location out"
+        )
+    if mode == "Overwrite":
+        state.options.update(_REPLACES)  # and its layout, which need not be named
+        state = replace(state, partition_by=state.partition_by or [])
     _save_into(_frame(writer), writer._table_name, place, state, saving)
 
 
 def _second_state(writer: Any, mode: str) -> WriteState:
     told = writer._write
     df = _frame(writer)
-    partitions = [sql_text("column", each, lambda: df) for each in told.partitioning_columns]
+    partitions = [_column(each, df) for each in told.partitioning_columns]
     return WriteState(
         "delta",
         mode,
         {key: value for key, value in told.options.items() if value is not None},
-        [".".join(identifier_parts(each)) for each in partitions] or None,
+        partitions or None,
         list(told.clustering_columns) or None,
         buckets=False,
     )
+
+
+def _column(given: Any, df: DataFrame) -> str:
+    """The name of a column to partition by.
+
+    Raises:
+        InvalidOptionError: it is another expression.
+    """
+    sent = given if isinstance(given, str) else given._expr
+    text = getattr(sent, "_unparsed_identifier", None)
+    text = sql_text("column", given, lambda: df) if text is None else text
+    try:
+        return ".".join(identifier_parts(text))
+    except InvalidOptionError as error:
+        raise InvalidOptionError(
+            f"a Delta table is partitioned by columns, and {given} is an expression: store it in a "
+            "column of its own, or cluster by columns (clusterBy)"
+        ) from error
 
 
 def _frame(writer: Any) -> DataFrame:

@@ -244,3 +244,29 @@ def step_dataframes_are_merged_into_tables(spark, path):
         )
     finally:
         adelta.spark.register(spark)
+
+
+def step_tables_are_defined_by_writers_as_they_are_told(spark, path):
+    adelta.spark.register(spark, as_delta=True)
+    try:
+        rows = spark.range(4).selectExpr("id", "id % 2 AS part")
+        at_path = rows.writeTo(f"delta.`{path}`").using("delta").partitionedBy("part")
+        at_path.create()
+        detail = DeltaTable.forPath(spark, path).detail().first()
+        assert detail.partitionColumns == ["part"]
+        raises(AnalysisException, "already", at_path.create)
+        assert spark.read.format("delta").load(path).count() == 4
+        place = f"{path}-there"
+        there = rows.writeTo("told_there").using("delta").tableProperty("mine", "1")
+        there.tableProperty("location", place).tableProperty("comment", "said").create()
+        detail = DeltaTable.forPath(spark, place).detail().first()
+        assert (detail.description, detail.properties) == ("said", {"mine": "1"})
+        again = rows.writeTo("told_there").using("delta").tableProperty("location", path)
+        raises(AnalysisException, "not '", again.createOrReplace)
+        for by in (f.years("id"), f.col("part") + 1):
+            other = rows.writeTo("told_otherwise").using("delta").partitionedBy(by)
+            raises(AnalysisException, "store it in a column", other.create)
+        assert not spark.catalog.tableExists("told_otherwise")
+        spark.sql("DROP TABLE told_there")
+    finally:
+        adelta.spark.register(spark)
