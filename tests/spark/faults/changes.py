@@ -30,7 +30,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["CHANGES", "FAULTS", "PARTS", "ROWS", "RUN_TWICE", "TWIN", "change", "marks"]
+__all__ = [
+    "CHANGES",
+    "FAULTS",
+    "PARTS",
+    "ROWS",
+    "RUN_TWICE",
+    "TWIN",
+    "VECTORS",
+    "change",
+    "marks",
+]
 
 ROWS, PARTS = 4000, 4
 TXN = ("changes", 1)
@@ -38,6 +48,8 @@ _MAP_IN_ARROW: Any = ClassicFrame.mapInArrow
 _PUT: Any = LocalStore.put_if_absent
 _LATE = 25  # seconds: this slot is not free before
 TWIN = "twin comes late"
+VECTORS = " by vectors"
+"""How kinds of changes end of which the table marks rows as deleted."""
 RUN_TWICE = ("exception", "executor killed", "executor killed when done", "speculation", TWIN)
 """Faults in which a task is attempted once more."""
 FAULTS = (
@@ -215,6 +227,9 @@ CHANGES: dict[str, Callable[[SparkSession, str], None]] = {
     "merge": _merge,
     "optimize": _optimize,
     "zorder": _zorder,
+    f"delete{VECTORS}": _delete,
+    f"update{VECTORS}": _update,
+    f"merge{VECTORS}": _merge,
 }
 
 

@@ -2,11 +2,12 @@
 
     python -m tests.spark.faults.run_changes [WORD ...]     those with all words in fault and kind
 
-Each kind of change that tasks on a cluster do (overwrites, DELETE, UPDATE, MERGE, OPTIMIZE) meets
-each fault: tasks fail, run twice, and end late, executors are killed while they work, when they are
-done, and before the commit, and the driver is killed before the commit and after it. Then a reader
-of another library looks, as `run` does; and the same change, asked for again, leaves the rows that
-it makes. A fault that was not met proves nothing, and counts as wrong.
+Each kind of change that tasks on a cluster do (overwrites, OPTIMIZE, and DELETE, UPDATE and MERGE,
+with deletion vectors and without) meets each fault: tasks fail, run twice, and end late, executors
+are killed while they work, when they are done, and before the commit, and the driver is killed
+before the commit and after it. Then a reader of another library looks, as `run` does; and the same
+change, asked for again, leaves the rows that it makes. A fault that was not met proves nothing, and
+counts as wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ import deltalake
 import pyarrow as pa
 
 import adelta.sync
-from tests.spark.faults.changes import CHANGES, FAULTS, PARTS, ROWS, RUN_TWICE, TWIN, marks
+from tests.spark.faults.changes import (
+    CHANGES,
+    FAULTS,
+    PARTS,
+    ROWS,
+    RUN_TWICE,
+    TWIN,
+    VECTORS,
+    marks,
+)
 from tests.spark.faults.run import cluster_for, orphans
 from tests.spark.faults.two_hosts import TWO_HOSTS, started
 from tests.support.spark_startup import quick_spark
@@ -42,6 +52,7 @@ def before() -> _Rows:
 
 def after(kind: str) -> _Rows:
     """What the change makes of them."""
+    kind = kind.removesuffix(VECTORS)
     if kind.startswith("overwrite"):
         return [(number, -number) for number in range(ROWS)]
     if kind in ("replaceWhere", "dynamic"):
@@ -58,17 +69,19 @@ def after(kind: str) -> _Rows:
 
 def rows(path: str) -> _Rows:
     """What another library reads."""
-    found = deltalake.DeltaTable(path).to_pyarrow_table()
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
+    found = pa.table(query.execute("SELECT id, v FROM t"))
     return sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
 
 
-def table(path: str) -> str:
+def table(path: str, kind: str) -> str:
     """A table of `PARTS` partitions, each of two files."""
+    vectors = {"delta.enableDeletionVectors": "true" if kind.endswith(VECTORS) else "false"}
     for start in (0, ROWS // 2):
         numbers = list(range(start, start + ROWS // 2))
         made = {"part": [n % PARTS for n in numbers], "id": numbers, "v": [0] * len(numbers)}
         data = pa.table({name: pa.array(values, pa.int64()) for name, values in made.items()})
-        adelta.sync.write_table(path, data, partition_by=["part"])
+        adelta.sync.write_table(path, data, partition_by=["part"], properties=vectors)
     return path
 
 
@@ -107,7 +120,8 @@ def wrong_with(path: str, kind: str, fault: str) -> str:
 def meet(folder: str, kinds: Sequence[str], fault: str) -> tuple[dict[str, str], int]:
     """Have changes meet a fault; their kinds by table, and how many went wrong."""
     begun, count = time.monotonic(), 0
-    work = {table(str(Path(folder) / f"{kind}-{fault}".replace(" ", "_"))): kind for kind in kinds}
+    places = {kind: str(Path(folder) / f"{kind}-{fault}".replace(" ", "_")) for kind in kinds}
+    work = {table(path, kind): kind for kind, path in places.items()}
     for (path, kind), said in zip(work.items(), drive(fault, work), strict=True):
         wrong = wrong_with(path, kind, fault)
         count += bool(wrong)
