@@ -120,3 +120,14 @@ def test_dataclasses_are_made_by_the_module_that_compiles_less() -> None:
         )
     ]
     assert found == []
+
+
+def test_sparks_plans_and_sessions_inside_are_known_to_two_modules_alone() -> None:
+    known = {"adelta/spark/native/jvm.py", "adelta/spark/names/in_jvm.py"}
+    inside = re.compile(r"queryExecution|sessionState|_jwriter|_jreader|catalyst")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "adelta").rglob("*.py")
+        if inside.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == known

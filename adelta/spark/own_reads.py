@@ -35,7 +35,7 @@ def made_of(df: DataFrame, table: ReadOptions | WriteOptions) -> int | None:
     """
     spark = df.sparkSession
     if jvm.unusable(spark) is None:
-        return plan_made_of(spark, df._jdf.queryExecution().analyzed(), table)
+        return plan_made_of(spark, jvm.analyzed(df), table)
     from adelta.spark.remote_reads import remote_scans  # which needs more packages
 
     return _earliest(remote_scans(df), table)

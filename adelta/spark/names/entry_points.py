@@ -153,8 +153,7 @@ def _is_merge(spark: SparkSession, text: Any, *_: Any, **__: Any) -> bool:
 
 def _runs_merge(writer: MergeIntoWriter) -> bool:
     """Whether a merge of PySpark's is into a Delta table."""
-    told: Any = writer._jwriter
-    return _merges_into_delta(writer._spark, told.mergeCommand())
+    return _merges_into_delta(writer._spark, in_jvm.merge_of(writer))
 
 
 def _merges_into_delta(spark: SparkSession, plan: Any) -> bool:

@@ -23,10 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.merge import MergeIntoWriter
 
     from adelta.spark.names.answers import Answers
 
-__all__ = ["ManagedPlace", "install", "managed_place", "merged_into", "parsed", "table_uri"]
+__all__ = [
+    "ManagedPlace",
+    "install",
+    "managed_place",
+    "merge_of",
+    "merged_into",
+    "parsed",
+    "table_uri",
+]
 
 _SOURCES = (
     "InPython",
@@ -141,6 +150,12 @@ def parsed(spark: SparkSession, text: str) -> Any | None:
         return session.sessionState().sqlParser().parsePlan(text)
     except Exception:  # whoever asks knows already that something is wrong
         return None
+
+
+def merge_of(writer: MergeIntoWriter) -> Any:
+    """The plan in the JVM of a merge of PySpark's."""
+    told: Any = writer._jwriter
+    return told.mergeCommand()
 
 
 def merged_into(plan: Any) -> str | None:

@@ -153,7 +153,7 @@ class OpenedTable(Answers):
         if found is None:
             reader = spark.read.format(FORMAT).options(**asked)
             found = plain_load(reader)
-        return found._jdf.queryExecution().analyzed()
+        return jvm.analyzed(found)
 
     def answer_made_of(self, session: Any, rows: Any) -> str | None:
         """The version of the table that the rows of a plan are made of; null if of none."""
@@ -220,7 +220,7 @@ class OpenedTable(Answers):
         """
         spark, asked = self._sessions.of(session), json.loads(said)
         merge, source = merge_said(spark, asked), DataFrame(rows, spark)
-        version = self.answer_made_of(session, source._jdf.queryExecution().analyzed())
+        version = self.answer_made_of(session, jvm.analyzed(source))
         if joined is not None:
             target, on, of_pairs, of_others = joined
             computed = Computed(

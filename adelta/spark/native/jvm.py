@@ -28,8 +28,12 @@ __all__ = [
     "FileIndex",
     "WriteState",
     "activate",
+    "analyzed",
     "catalog_entry",
     "check_expression",
+    "column_of",
+    "columns_named",
+    "conjuncts_of",
     "file_index",
     "forget_source",
     "frame_over",
@@ -37,6 +41,7 @@ __all__ = [
     "give_schema",
     "has_class",
     "is_file_index",
+    "mark_loaded",
     "options_of",
     "partition_schema",
     "pickled_source",
@@ -202,7 +207,7 @@ def sql_of(df: DataFrame, column: Column) -> str:
 def conjuncts_of(df: DataFrame, condition: Column) -> list[str]:
     """The SQL texts of those parts of a condition that AND joins and that have one, as `sql_of`."""
     gateway: Any = df.sparkSession.sparkContext._gateway
-    plan: Any = _analyzed(df.select(condition.alias("value")))
+    plan: Any = analyzed(df.select(condition.alias("value")))
     if plan.nodeName() != "Project":  # it is about more than one row
         return []
     written, texts = _new(gateway, _TEXT, ()), list[str]()
@@ -224,10 +229,10 @@ def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[int], b
     Raises:
         AnalysisException: Spark does not understand them.
     """
-    output = _listed(_analyzed(df).output())
+    output = _listed(analyzed(df).output())
     known = {each.exprId().id(): place for place, each in enumerate(output)}
     numbered = [column.alias(f"c{index}") for index, column in enumerate(columns)]
-    plan = _analyzed(df.select(*numbered))
+    plan = analyzed(df.select(*numbered))
     listed = _listed(plan.projectList()) if plan.nodeName() == "Project" else []
     used = {each.exprId().id() for one in listed for each in _listed(one.references().toSeq())}
     if len(listed) != len(columns) or not used <= known.keys():
@@ -239,7 +244,7 @@ def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[int], b
 def full_names(df: DataFrame) -> list[tuple[str, ...]]:
     """The parts of the names of a DataFrame's columns: what stands before each, and its own."""
     names = _new(df.sparkSession.sparkContext._gateway, _NAMES, ())
-    text: str = names.columns(_analyzed(df))
+    text: str = names.columns(analyzed(df))
     return [tuple(name.split(_PART_END)) for name in text.split(_NAME_END)] if text else []
 
 
@@ -262,7 +267,7 @@ def renamed(
             others.put(name, _PART_END.join(other))
     if names.areTaken(given):
         for frame, columns in frames():
-            plans.append(_analyzed(frame))
+            plans.append(analyzed(frame))
             called.append(_NAME_END.join(map(_PART_END.join, columns)))
     if others.isEmpty() and not len(plans):
         return column
@@ -281,7 +286,8 @@ def column_of(column: Any) -> Column:
     return found
 
 
-def _analyzed(df: DataFrame) -> Any:
+def analyzed(df: DataFrame) -> Any:
+    """The plan of a DataFrame in the JVM, as it is once Spark has looked up its names."""
     return df._jdf.queryExecution().analyzed()
 
 
