@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta._dataclasses import dataclass
-from adelta.errors import AdeltaError, ColumnNotFoundError
+from adelta.errors import ColumnNotFoundError
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Column, Node
-from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.types import DataType, StructField, StructType
+from adelta.kernel.table_properties import split_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,18 +76,26 @@ def nodes_of(value: Assigned) -> Iterator[Node]:
 def column_path(name: str, schema: StructType, alias: str | None = None) -> tuple[str, ...] | None:
     """The path that `name` stands for, as `schema` spells it; None where there is none.
 
-    Example: ``target.a.b`` is ``("a", "b")`` of a column ``a`` of structs.
+    Example: ``target.a.b`` is ``("a", "b")`` of a column ``a`` of structs, and so is
+    ``target.`a`.`b` ``.
+
+    A column that bears all of the name comes first, unless the name begins with a backtick.
     """
     whole = schema.field(name)
-    if whole is not None:
+    if whole is not None and not name.startswith("`"):
         return (whole.name,)
+    found = _path_within(name, schema, alias)
+    return (whole.name,) if found is None and whole is not None else found
+
+
+def _path_within(name: str, schema: StructType, alias: str | None) -> tuple[str, ...] | None:
     try:
-        node = parse_expression(name)
-    except AdeltaError:
+        paths = split_columns(name)
+    except ValueError:
         return None
-    if not isinstance(node, Column):
+    if len(paths) != 1:
         return None
-    path = node.path
+    path = paths[0]
     if alias is not None and len(path) > 1 and path[0].lower() == alias.lower():
         within = _spelt(schema, path[1:])
         if within is not None:

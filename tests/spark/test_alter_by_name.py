@@ -209,3 +209,43 @@ def test_the_history_says_what_the_session_says_of_its_commits(spark, db, tmp_pa
     spark.sql(f"ALTER TABLE {db}.noted UNSET TBLPROPERTIES ('a')")
     said = [entry.user_metadata for entry in adelta.sync.history(path)]
     assert said == [None, "ticket 7", "ticket 7", None]
+
+
+def test_fields_of_any_name_are_set(spark: SparkSession, db: str) -> None:
+    name = f"{db}.t"
+    odd = ["a.b", "a`b", "a b", " a", "a,b", "日 本", "a;b{}()", "a=b", "a'b", 'a"b', "a\\b", "end"]
+    spark.sql(
+        f"CREATE TABLE {name} (id INT, s STRUCT<x: INT>) USING adelta"
+        " TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    spark.sql(f"INSERT INTO {name} VALUES (1, struct(0))")
+    for number, field in enumerate(odd):
+        column = f"`{field.replace('`', '``')}`"
+        spark.sql(f"ALTER TABLE {name} ADD COLUMNS (s.{column} INT, {column} INT)")
+        spark.sql(f"UPDATE {name} SET s.{column} = {number}, {column} = -1 WHERE id = 1")
+        spark.sql(
+            f"MERGE INTO {name} t USING (SELECT 1 AS id) u ON t.id = u.id AND s.{column} = {number}"
+            f" WHEN MATCHED THEN UPDATE SET t.s.{column} = s.{column} + 1, t.{column} = {number}"
+        )
+    ((_, struct, *columns),) = rows(spark, name)
+    assert columns == list(range(len(odd)))
+    assert tuple(struct) == (0, *range(1, len(odd) + 1))  # type: ignore[arg-type]
+
+
+def test_a_field_is_not_the_column_that_is_called_like_its_path(
+    spark: SparkSession, db: str
+) -> None:
+    name = f"{db}.t"
+    spark.sql(
+        f"CREATE TABLE {name} (s STRUCT<x: INT>, `s.x` INT) USING adelta"
+        " TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    spark.sql(f"INSERT INTO {name} VALUES (struct(1), 2)")
+    spark.sql(f"UPDATE {name} SET s.x = 10")
+    spark.sql(f"UPDATE {name} SET `s.x` = 20")
+    assert rows(spark, name) == [((10,), 20)]
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT 10 AS k) u ON t.s.x = u.k"
+        " WHEN MATCHED THEN UPDATE SET t.s.x = 11, t.`s.x` = 21"
+    )
+    assert rows(spark, name) == [((11,), 21)]

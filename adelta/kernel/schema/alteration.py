@@ -27,8 +27,10 @@ __all__ = [
 
 
 def shown(path: tuple[str, ...]) -> str:
-    """A path as users write it: names that hold dots or backticks between backticks."""
-    return ".".join(f"`{s.replace('`', '``')}`" if set(s) & set(".`,") else s for s in path)
+    """A path as users write it: names with dots, commas, backticks or blanks at an end quoted."""
+    return ".".join(
+        f"`{s.replace('`', '``')}`" if set(s) & set(".`,") or s != s.strip() else s for s in path
+    )
 
 
 def find_path(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from adelta.operations.merge.clauses import Clause, check_clauses, values_of
 from adelta.operations.merge.plan import MergeRequest
 from adelta.operations.merge.run import FoundRows, MergeOptions, run_merge
 from adelta.operations.merge.source import GivenSource
-from adelta.spark.identifiers import identifier_parts
+from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.session_settings import merges_schemas, pads_chars, session_zone
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.task_executor import on_cluster
@@ -160,4 +160,5 @@ def _values(said: Sequence[tuple[str | list[str], str | None]], zone: str, now: 
 
 def _column(name: str | list[str]) -> str:
     """The name of a column that a clause sets, from SQL text or from its parts."""
-    return shown(identifier_parts(name) if isinstance(name, str) else tuple(name))
+    parts = identifier_parts(name) if isinstance(name, str) else tuple(name)
+    return shown(parts) if len(parts) == 1 else quoted(parts)

@@ -204,7 +204,7 @@ class OpenedTable(Answers):
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
         pads = pads_chars(spark)
         texts = {
-            ".".join(identifier_parts(column)): value_in(zone, text, schema, pads=pads)
+            quoted(identifier_parts(column)): value_in(zone, text, schema, pads=pads)
             for column, text in asked["values"]
         }
         where = asked.get("where")
