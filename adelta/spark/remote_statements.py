@@ -31,6 +31,7 @@ from adelta.spark.replace_options import ReplaceOptions
 from adelta.spark.replacing import replace_rows
 from adelta.spark.session import ensure_registered, save
 from adelta.spark.session_settings import (
+    default_format,
     merges_schemas,
     with_default_properties,
     write_settings,
@@ -255,8 +256,8 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
         if found is None:
             return None
         statement = found
-    if name.path is None and statement.provider is None:
-        return None  # of Spark's own default format
+    if name.path is None and statement.provider is None and default_format(spark) not in FORMATS:
+        return None
     ensure_registered(spark)
     if name.path is not None:
         table = named_table(spark, name)

@@ -19,7 +19,7 @@ from adelta.spark.identifiers import identifier_parts, path_named
 from adelta.spark.native.jvm import WriteState
 from adelta.spark.options import absolute_uri
 from adelta.spark.replace_options import keeps_rows, replaces_matching
-from adelta.spark.session_settings import read_settings
+from adelta.spark.session_settings import default_format, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +60,10 @@ def hook_tables(formats_of: FormatsOf, save: Save) -> None:
     writer.saveAsTable = _saving(writer.saveAsTable, formats_of, save)
     writer.insertInto = _inserting(writer.insertInto, formats_of, save)
     _hook_second_writer(readwriter.DataFrameWriterV2, formats_of, save)
-    from adelta.spark.remote_merges import hook_merges  # which registers sessions
+    from adelta.spark.remote_catalog import hook_catalog  # which register sessions
+    from adelta.spark.remote_merges import hook_merges
 
+    hook_catalog(formats_of, _place)
     hook_merges(lambda spark, name: _place(spark, name, formats_of(spark)) is not None)
 
 
@@ -160,6 +162,8 @@ def _saving(plain: Any, formats_of: FormatsOf, save: Save) -> Any:
             self.format(format)
         spark, source = self._spark, self._write.source
         formats = formats_of(spark)
+        if source is None and formats and default_format(spark) in formats:
+            source = default_format(spark)
         state = state_of(self, source or "", None)
         ours = state is not None and (source is None or source.lower() in formats)
         place = _place(spark, name, formats) if ours else None
@@ -254,7 +258,8 @@ def _hook_second_writer(writer: Any, formats_of: FormatsOf, save: Save) -> None:
             spark, table = self._spark, self._table_name
             formats = formats_of(spark)
             place = _place(spark, table, formats)
-            ours = place is not None or (self._write.provider or "").lower() in formats
+            told = self._write.provider or (default_format(spark) if formats else "")
+            ours = place is not None or told.lower() in formats
             if place is None and ours and name in _DEFINE:
                 self._table_name, place = _without_views(spark, table, formats)
             if not ours:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PLANNING_FILES",
     "checks_retention",
+    "default_format",
     "merges_schemas",
     "overwrites_dynamically",
     "pads_chars",
@@ -57,6 +58,11 @@ def merges_schemas(spark: SparkSession) -> bool:
 def overwrites_dynamically(spark: SparkSession) -> bool:
     """Whether an overwrite takes the place of those partitions alone that it has rows of."""
     return (spark.conf.get(_OVERWRITE, None) or "static").lower() == "dynamic"
+
+
+def default_format(spark: SparkSession) -> str:
+    """The format of tables and files of which none is said, in lower case."""
+    return (spark.conf.get("spark.sql.sources.default", None) or "").lower()
 
 
 def pads_chars(spark: SparkSession) -> bool:

@@ -23,7 +23,7 @@ from adelta.spark.changes_in_text import views_of, with_changes, with_frames
 from adelta.spark.committing import forget_txn
 from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import condition_of, known_as_of, raises_as_spark
-from adelta.spark.identifiers import quoted
+from adelta.spark.identifiers import FORMATS, quoted
 from adelta.spark.remote_changes import run_change
 from adelta.spark.remote_locations import check_entry
 from adelta.spark.remote_statements import (
@@ -129,6 +129,14 @@ _KEEPS_QUERIES = (*_VIEWS, ("CACHE", "TABLE"), ("CACHE", "LAZY", "TABLE"))
 """How statements begin by which Spark keeps a query, or its rows."""
 
 
+_DEFINITIONS = (
+    ("CREATE", "OR", "REPLACE", "TABLE"),
+    ("CREATE", "EXTERNAL", "TABLE"),
+    ("CREATE", "TABLE"),
+    ("REPLACE", "TABLE"),
+)
+"""How statements begin that define tables."""
+
 _ACTIONS: dict[type[Any], str] = {
     AddConstraint: "add constraint",
     ChangeColumn: "change column",
@@ -206,6 +214,8 @@ def _answered(
         changed = _changed_by_spark(spark, with_arguments(spark, text, args), zone)
         if changed is not None:
             return changed
+        if is_remote() and _defines_table(text):
+            raise  # else Spark's catalog would have an entry, and no table
         if is_remote():
             check_entry(spark, with_arguments(spark, text, args), zone, error)
         try:
@@ -221,6 +231,19 @@ def _answered(
     ensure_registered(spark)
     found = _run(spark, statement, zone, changes, strict=own)
     return _by_spark(spark, text, args, changes, zone) if found is None else found
+
+
+def _defines_table(text: str) -> bool:
+    """Whether a statement that adelta cannot read is to create or to replace a Delta table."""
+    if not begins_as(text, _DEFINITIONS):
+        return False
+    with suppress(InvalidStatementError):
+        reader = Reader(text)
+        while reader.token.kind != "end" and not reader.follows("SELECT"):
+            if reader.accept("USING"):
+                return reader.token.text.lower() in FORMATS
+            reader.take()
+    return False
 
 
 def _changed_by_spark(spark: SparkSession, text: str, zone: str) -> DataFrame | None:

@@ -21,6 +21,7 @@ from adelta.spark.native.jvm import FORMAT
 from adelta.spark.options import absolute_uri, with_session_storage
 from adelta.spark.path_travel import names_version
 from adelta.spark.session_settings import (
+    default_format,
     read_settings,
     with_default_properties,
     write_settings,
@@ -349,8 +350,7 @@ def _sink_of(writer: Any, name: Any, formats: frozenset[str], mode: Any = None) 
             )
         _check_mode(writer, mode)
         return place
-    default = spark.conf.get("spark.sql.sources.default", None) or ""
-    if (default.lower() if told is None else told) not in formats:
+    if (default_format(spark) if told is None else told) not in formats:
         return None
     _check_mode(writer, mode)
     given, layout = vars(writer).get(_OPTIONS, {}), vars(writer).get(_LAYOUT, {})

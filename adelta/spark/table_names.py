@@ -140,7 +140,7 @@ def add_name(
             "or create the table by its location alone"
         )
     ensure_registered(spark)
-    listed = ", ".join(f"{quoted([field.name])} {_ddl(field.dataType)}" for field in columns.fields)
+    listed = ", ".join(_column(field, " ") for field in columns.fields)
     said = f" ({listed})" if listed else ""
     text = f"CREATE TABLE {quoted(identifier_parts(name))}{said} USING {format_of(spark)}"
     if location is not None:
@@ -231,12 +231,18 @@ def _plain(location: str | None) -> str | None:
     return re.sub("^file:/+", "/", location) if local and location is not None else location
 
 
+def _column(field: s.StructField, between: str) -> str:
+    """A column or a field, its type and its comment, as Spark SQL writes them."""
+    comment = (field.metadata or {}).get("comment")
+    said = "" if comment is None else f" COMMENT {string_literal(comment)}"
+    return f"{quoted([field.name])}{between}{_ddl(field.dataType)}{said}"
+
+
 def _ddl(data_type: s.DataType) -> str:
     """The type as Spark SQL writes it."""
     match data_type:
         case s.StructType(fields=fields):
-            inside = ", ".join(f"{quoted([f.name])}: {_ddl(f.dataType)}" for f in fields)
-            return f"STRUCT<{inside}>"
+            return f"STRUCT<{', '.join(_column(field, ': ') for field in fields)}>"
         case s.ArrayType(elementType=element):
             return f"ARRAY<{_ddl(element)}>"
         case s.MapType(keyType=key, valueType=value):

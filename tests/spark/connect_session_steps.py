@@ -147,3 +147,61 @@ def step_statements_are_over_dataframes_by_name(spark, path):
     finally:
         adelta.spark.register(spark)
     assert not [each.name for each in spark.catalog.listTables() if "pyspark" in each.name]
+
+
+def step_catalogs_know_what_tables_are(spark, path):
+    catalog = spark.catalog
+    with as_delta(spark):
+        spark.sql(
+            "CREATE TABLE of_catalog (id INT COMMENT 'c', part INT, s STRUCT<a: INT COMMENT 'in'>)"
+            f" USING delta PARTITIONED BY (part) LOCATION '{path}' COMMENT 'said'"
+        )
+        spark.sql("ALTER TABLE of_catalog ADD COLUMN late INT COMMENT 'l' AFTER id")
+        found = [
+            (each.name, each.description, each.isPartition)
+            for each in catalog.listColumns("of_catalog")
+        ]
+        assert found == [
+            ("id", "c", False), ("late", "l", False), ("part", None, True), ("s", None, False)
+        ]  # fmt: skip
+        assert catalog.listColumns("of_catalog") == catalog.listColumns(f"delta.`{path}`")
+        assert catalog.getTable("of_catalog").description == "said"
+        assert spark.table("of_catalog").schema["s"].dataType["a"].metadata == {"comment": "in"}
+        assert catalog.tableExists(f"delta.`{path}`")
+        assert not catalog.tableExists(f"delta.`{path}-none`")
+        again = catalog.createTable("again", path, "delta")
+        assert again.columns == ["id", "late", "part", "s"]
+        fresh = catalog.createTable("fresh", source="delta", schema=again.schema, description="d")
+        assert fresh.count() == 0
+        assert catalog.getTable("fresh").description == "d"
+        refused = [
+            lambda: catalog.createTable("wrong", f"{path}-none", "delta"),
+            lambda: catalog.createTable("wrong", source="delta", schema=again.schema, mine="1"),
+            lambda: spark.sql("CREATE TABLE wrong (id INT) USING delta OPTIONS (mine '1')"),
+            lambda: spark.sql("CREATE TABLE wrong (id INT PRIMARY KEY) USING delta"),
+        ]
+        for call in refused:
+            raises(AnalysisException, "", call)
+            assert not catalog.tableExists("wrong")
+        spark.sql("INSERT INTO fresh (id) VALUES (1)")
+        if hasattr(catalog, "truncateTable"):
+            assert catalog.getTableProperties("fresh")["delta.minReaderVersion"] == "1"
+            assert "USING delta" in catalog.getCreateTableString("fresh")
+            catalog.analyzeTable("fresh")
+            catalog.truncateTable("fresh")
+            assert spark.table("fresh").count() == 0
+        spark.conf.set("spark.sql.sources.default", "delta")
+        try:
+            spark.sql("CREATE TABLE by_default (id BIGINT)")
+            spark.range(2).write.mode("append").saveAsTable("by_default")
+            spark.range(2).write.saveAsTable("by_default_too")
+            spark.range(2).writeTo("by_default_three").create()
+            for name in ("by_default", "by_default_too", "by_default_three"):
+                assert DeltaTable.forName(spark, name).toDF().count() == 2
+                spark.sql(f"DROP TABLE {name}")
+        finally:
+            spark.conf.unset("spark.sql.sources.default")
+    described = spark.sql("DESCRIBE of_catalog").collect()
+    assert [(row.col_name, row.comment) for row in described][:2] == [("id", "c"), ("part", None)]
+    for name in ("of_catalog", "again", "fresh"):
+        spark.sql(f"DROP TABLE {name}")

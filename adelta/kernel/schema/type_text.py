@@ -39,7 +39,15 @@ _PRIMITIVES = {
 _TEXTS = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _DECIMALS = ("decimal", "dec", "numeric")
 _SHAPES = ("geometry", "geography")
-_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s<>(),:`]+)|([<>(),:]))")
+_TOKEN = re.compile(
+    r"\s*(?:`((?:[^`]|``)+)`"
+    r"|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|([^\s<>(),:`'\"]+)|([<>(),:]))",
+    re.DOTALL,
+)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+_TEXT = "'"
+"""What stands in front of a token that is a text in quotes."""
 _MAX_DEPTH = 100
 _MAX_PRECISION = 38
 
@@ -61,7 +69,7 @@ def parse_type(text: str) -> t.DataType:
 def parse_column(text: str) -> t.StructField:
     """The column that a text describes: its name, a colon or a blank, and its type.
 
-    Example: ``price: decimal(9,2)``, or ``id bigint NOT NULL``.
+    Example: ``price: decimal(9,2)``, or ``id bigint NOT NULL COMMENT 'its number'``.
 
     Raises:
         InvalidOptionError: it describes none.
@@ -108,6 +116,10 @@ def _name(name: str) -> str:
     return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
+def _unescaped(found: re.Match[str]) -> str:
+    return _ESCAPED.get(found[1], found[1])
+
+
 _TYPE = (
     "no type",
     "bigint, decimal(9,2), array<string>, map<string, int> or struct<name: type, ...>",
@@ -127,9 +139,12 @@ class _Reading:
             match = _TOKEN.match(text, position)
             if match is None:
                 self._refuse(f"{text[position:][:40]!r} is not understood")
-            quoted, name, sign = match.groups()
+            quoted, written, name, sign = match.groups()
             token = quoted.replace("``", "`") if quoted else name or sign
-            self._tokens.append((token, sign is None))
+            if written:
+                inside = re.sub(r"\\(.)", _unescaped, written[1:-1], flags=re.DOTALL)
+                token = _TEXT + inside
+            self._tokens.append((token, not written and sign is None))
             position = match.end()
         self._at = 0
 
@@ -169,7 +184,13 @@ class _Reading:
             self._refuse(f"there is {name!r} where a name belongs")
         self._takes(":")
         data_type = self.type(depth + 1)
-        return t.StructField(name, data_type, not self._takes("not", "null"))
+        nullable, metadata = not self._takes("not", "null"), dict[str, str]()
+        if self._takes("comment"):
+            text, is_name = self._next()
+            if is_name or not text.startswith(_TEXT):
+                self._refuse(f"there is {text!r} where a comment in quotes belongs")
+            metadata["comment"] = text.removeprefix(_TEXT)
+        return t.StructField(name, data_type, nullable, metadata)
 
     def type(self, depth: int) -> t.DataType:
         if depth > _MAX_DEPTH:

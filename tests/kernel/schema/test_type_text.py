@@ -9,6 +9,16 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.type_text import parse_column, parse_type
 
 
+def test_fields_have_comments():
+    found = parse_type("STRUCT<a INT NOT NULL COMMENT 'it\\'s > b', comment: STRING COMMENT \"\">")
+    a, comment = found
+    assert (a.nullable, a.metadata) == (False, {"comment": "it's > b"})
+    assert (comment.name, comment.metadata) == ("comment", {"comment": ""})
+    for wrong in ("struct<a: int comment>", "struct<a: int comment b>", "struct<a: 'int'>"):
+        with pytest.raises(InvalidOptionError):
+            parse_type(wrong)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
