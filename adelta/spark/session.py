@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -39,12 +40,22 @@ from adelta.spark.sql_hook import has_sql_hook, hook_sql, unhook_sql
 from adelta.spark.stream_hook import hook_streams
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from adelta.operations.write_transactions import DefinedBy
     from adelta.spark.native.jvm import WriteState
 
-__all__ = ["ensure_delta", "ensure_registered", "format_of", "get_session", "register", "save"]
+__all__ = [
+    "ensure_delta",
+    "ensure_registered",
+    "format_of",
+    "get_session",
+    "known_in_batches",
+    "register",
+    "save",
+]
 
 _registered: WeakSet[SparkSession] = WeakSet()
 
@@ -93,6 +104,33 @@ def _register(spark: SparkSession, *, as_delta: bool, sql: bool | None) -> None:
     elif sql is not None:
         unhook_sql(spark)
     _registered.add(spark)
+
+
+def known_in_batches(
+    spark: SparkSession, function: Callable[[DataFrame, int], object]
+) -> Callable[[DataFrame, int], object]:
+    """A function of micro-batches in whose sessions adelta is known as it is in `spark`.
+
+    That is for Spark Connect, which runs the function in a process beside the server, in sessions
+    that have the data source and know nothing of their client's.
+    """
+    return partial(_in_batch, function, remote_formats(spark), has_sql_hook(spark))
+
+
+def _in_batch(
+    function: Callable[[DataFrame, int], object],
+    formats: frozenset[str],
+    takes_sql: bool,
+    df: DataFrame,
+    batch_id: int,
+) -> object:
+    spark = df.sparkSession
+    hook_writers(spark, formats, save)
+    hook_streams(_stream_formats, _prepare_stream)
+    if takes_sql:
+        _take_sql(spark)
+    _registered.add(spark)
+    return function(df, batch_id)
 
 
 def _take_sql(spark: SparkSession) -> None:

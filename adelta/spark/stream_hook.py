@@ -236,6 +236,10 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
 
         @wraps(plain)
         def to_function(self: Any, func: Any) -> Any:
+            if name == "foreachBatch" and is_remote() and formats_of(_session(self)):
+                from adelta.spark.session import known_in_batches  # which imports this module
+
+                func = known_in_batches(_session(self), func)
             found = plain(self, func)
             self._adelta_format, self._adelta_writes = name.lower(), False
             return found

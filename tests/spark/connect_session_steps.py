@@ -205,3 +205,24 @@ def step_catalogs_know_what_tables_are(spark, path):
     assert [(row.col_name, row.comment) for row in described][:2] == [("id", "c"), ("part", None)]
     for name in ("of_catalog", "again", "fresh"):
         spark.sql(f"DROP TABLE {name}")
+
+
+def step_functions_of_micro_batches_have_sessions_that_know_tables(spark, path):
+    with as_delta(spark):
+        spark.range(3).selectExpr("id", "'a' AS v").write.format("delta").save(path)
+        spark.sql("CREATE TABLE of_batches (id BIGINT, v STRING) USING delta")
+
+        def merge(df, batch_id):
+            df.createOrReplaceTempView("late")
+            text = (
+                "MERGE INTO of_batches t USING late s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+            )
+            df.sparkSession.sql(text)
+            df.selectExpr("id + 10 AS id", "v").write.mode("append").saveAsTable("of_batches")
+
+        writer = spark.readStream.format("delta").load(path).writeStream.foreachBatch(merge)
+        writer = writer.option("checkpointLocation", f"{path}-checkpoint")
+        assert writer.trigger(availableNow=True).start().awaitTermination(300)
+        found = sorted(row.id for row in spark.table("of_batches").collect())
+        assert found == [0, 1, 2, 10, 11, 12]
+        spark.sql("DROP TABLE of_batches")
