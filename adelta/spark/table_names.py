@@ -92,6 +92,8 @@ def find_table(spark: SparkSession, name: str) -> NamedTable | None:
         if of_session and jvm.unusable(spark) is None:
             entry = jvm.catalog_entry(spark, quoted(parts[-2:]))
             return None if entry is None else NamedTable(*entry)
+        if not spark.catalog.tableExists(quoted(parts)):
+            return None  # which PySpark would write to the error stream, where that is raised
         found = _described(spark, parts)
         if of_session and found.location is None and found.kind is not None:
             return _listed(spark, parts) or found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -226,3 +227,31 @@ def step_functions_of_micro_batches_have_sessions_that_know_tables(spark, path):
         found = sorted(row.id for row in spark.table("of_batches").collect())
         assert found == [0, 1, 2, 10, 11, 12]
         spark.sql("DROP TABLE of_batches")
+
+
+def step_names_are_asked_for_without_a_word_on_the_error_stream(spark, path):
+    del path
+    said = list[str]()
+
+    class Listening(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+
+    logger, listening = logging.getLogger("SQLQueryContextLogger"), Listening()
+    logger.addHandler(listening)
+    try:
+        with as_delta(spark):
+            spark.range(1).write.format("delta").saveAsTable("quiet")
+            spark.range(1).writeTo("quiet_too").using("delta").createOrReplace()
+            spark.sql("CREATE TABLE quiet_three (id INT) USING delta")
+            for name in ("quiet", "quiet_too", "quiet_three"):
+                spark.sql(f"DROP TABLE {name}")
+            for name in ("quiet", "nowhere.quiet"):
+                raises(
+                    AnalysisException,
+                    "not a Delta",
+                    lambda name=name: DeltaTable.forName(spark, name),
+                )
+    finally:
+        logger.removeHandler(listening)
+    assert said == []
