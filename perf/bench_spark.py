@@ -9,7 +9,7 @@ workers, and this process. A ratio is adelta's median over native's: less is bet
 is timed, its answers are compared. The JVM has all of its heap from the beginning.
 
 With `--statistics` Spark plans by costs, as far as a source has statistics: adelta's tables have
-row counts and sizes, and `spark.read.parquet` has sizes.
+row counts, sizes and statistics of some columns, and `spark.read.parquet` has sizes.
 
 The work with deletion vectors is of a table of which a tenth of the rows is behind them, in every
 file; native reads the same files, with these rows.

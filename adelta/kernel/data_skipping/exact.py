@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from adelta.kernel.data_skipping.statistic import Columns
     from adelta.kernel.expressions.nodes import Node
 
-__all__ = ["EXTREMES_COLUMNS", "exact_extremes", "exact_row_counts", "may_tell_extremes"]
+__all__ = [
+    "EXTREMES_COLUMNS",
+    "NUM_RECORDS_STATISTIC",
+    "exact_extremes",
+    "exact_row_counts",
+    "may_tell_extremes",
+    "row_counts",
+]
 
 arrow: Any = pa  # of types that are known at run time only
 
@@ -38,7 +45,7 @@ Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 EXTREMES_COLUMNS = ("stats", "deletion_vector", "partition_values")
 """What `exact_extremes` needs of a snapshot's files."""
 
-_NUM_RECORDS = Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)
+NUM_RECORDS_STATISTIC = Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)
 _TIGHT_BOUNDS = Statistic(("tightBounds",), ("tightBounds",), t.BOOLEAN)
 _EXACT = (t.BYTE, t.SHORT, t.INTEGER, t.LONG, t.DATE)
 """Types of which statistics have the values themselves."""
@@ -58,7 +65,7 @@ def exact_row_counts(
         paths = columns_of(where)
         if can_fail(where) or not all(len(p) == 1 and p[0].lower() in folded for p in paths):
             return None
-    counts = _row_counts(parse_stats(files.column("stats"), [_NUM_RECORDS]), files)
+    counts = row_counts(parse_stats(files.column("stats"), [NUM_RECORDS_STATISTIC]), files)
     unknown = pc.indices_nonzero(counts.is_null()).cast(pa.int64())
     return int(pc.sum(counts).as_py() or 0), cast("pa.Int64Array", unknown)
 
@@ -78,8 +85,8 @@ def exact_extremes(
         return None
     name = physical_name(field, mapping_mode)
     asked = () if is_partition else _statistics_of(name, field.type)
-    found = parse_stats(files.column("stats"), [_NUM_RECORDS, *asked])
-    counts = _row_counts(found, files)
+    found = parse_stats(files.column("stats"), [NUM_RECORDS_STATISTIC, *asked])
+    counts = row_counts(found, files)
     if counts.null_count:
         return None
     has_rows = pc.greater(counts, 0)
@@ -114,7 +121,7 @@ def _statistics_of(name: str, data_type: t.DataType) -> tuple[Statistic, ...]:
 def _of_statistics(found: Columns, asked: Sequence[Statistic]) -> pa.Array[Any] | None:
     low, high, nulls, tight = asked
     least, greatest = found[low.path], found[high.path]
-    absent, rows = found[nulls.path], found[_NUM_RECORDS.path]
+    absent, rows = found[nulls.path], found[NUM_RECORDS_STATISTIC.path]
     is_empty = pc.fill_null(pc.equal(absent, rows), False)
     are_values = [
         pc.less(absent, rows),
@@ -135,9 +142,9 @@ def _ends(least: Values, greatest: Values) -> pa.Array[Any]:
     return ends
 
 
-def _row_counts(found: Columns, files: pa.Table) -> pa.Array[Any]:
+def row_counts(found: Columns, files: pa.Table) -> pa.Array[Any]:
     """How many rows each of the files has that are not deleted; NULL where nothing says."""
-    records = found[_NUM_RECORDS.path]
+    records = found[NUM_RECORDS_STATISTIC.path]
     vectors = files.column("deletion_vector").combine_chunks()
     removed = pc.fill_null(pc.struct_field(vectors, "cardinality"), scalar_of(0, pa.int64()))
     if isinstance(removed, pa.ChunkedArray):

@@ -13,6 +13,8 @@ import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat;
+import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat$;
 import org.apache.spark.sql.catalyst.catalog.CatalogStatistics;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -329,12 +331,33 @@ public final class TableFileIndex implements FileIndex {
         return ByteBuffer.wrap(asked(what)).getLong();
     }
 
-    /** What the planner is told of a table of so many rows. */
-    public CatalogStatistics statistics(String rows) {
+    /** What the planner is told of a table of so many rows, whose columns have what is `said`. */
+    public CatalogStatistics statistics(String rows, byte[] said) throws java.io.IOException {
+        scala.collection.immutable.HashMap columns = new scala.collection.immutable.HashMap();
+        DataInputStream in = new DataInputStream(new ByteArrayInputStream(said));
+        while (in.available() > 0) {
+            String name = text(in);
+            scala.Option distinct = count(in);
+            scala.Option nulls = count(in);
+            scala.Option least = end(in);
+            scala.Option greatest = end(in);
+            columns = columns.updated(name, new CatalogColumnStat(
+                distinct, least, greatest, nulls, scala.Option.empty(), scala.Option.empty(),
+                scala.Option.empty(), CatalogColumnStat$.MODULE$.VERSION()));
+        }
         return new CatalogStatistics(
             BigInt$.MODULE$.apply(sizeInBytes()),
             scala.Option.apply(BigInt$.MODULE$.apply(rows)),
-            new scala.collection.immutable.HashMap());
+            columns);
+    }
+
+    private static scala.Option count(DataInputStream in) throws java.io.IOException {
+        return scala.Option.apply(BigInt$.MODULE$.apply(in.readLong()));
+    }
+
+    /** A column's least value, or its greatest, as Spark's catalog spells it. */
+    private static scala.Option end(DataInputStream in) throws java.io.IOException {
+        return in.readBoolean() ? scala.Option.apply(text(in)) : scala.Option.empty();
     }
 
     private byte[] asked(String filters) {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,11 +26,18 @@ from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema import types as t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from adelta.kernel.data_skipping.planner_statistics import ColumnStatistics
     from adelta.kernel.schema.types import StructField
 
-__all__ = ["FILE_COLUMNS", "ROW_ID_COLUMNS", "encode_files", "encode_values"]
+__all__ = [
+    "FILE_COLUMNS",
+    "ROW_ID_COLUMNS",
+    "encode_files",
+    "encode_statistics",
+    "encode_values",
+]
 
 FILE_COLUMNS = ("path", "partition_values", "size", "modification_time", "deletion_vector")
 """What `encode_files` needs of a snapshot's files."""
@@ -40,6 +48,8 @@ ROW_ID_COLUMNS = ("base_row_id", "default_row_commit_version")
 _NUMBER, _REAL, _LENGTH = struct.Struct(">q"), struct.Struct(">d"), struct.Struct(">i")
 _SIZES = struct.Struct(">qq")
 _NULL, _VALUE = b"\x00", b"\x01"
+_EPOCH = date(1970, 1, 1)
+_FIRST_DAY, _LAST_DAY = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
 def encode_files(
@@ -150,6 +160,29 @@ def _encoder(data_type: t.DataType) -> Callable[[Any], bytes]:
     if data_type == t.BINARY:
         return lambda value: _LENGTH.pack(len(value)) + value
     return lambda value: _text(str(value))
+
+
+def encode_statistics(columns: Mapping[str, ColumnStatistics]) -> bytes:
+    """What columns have, by the names that files have for them, as `TableFileIndex` reads it.
+
+    Least and greatest values are texts: those of Spark's catalog, in which a number is its digits,
+    and a day has a year of four. Columns with other days are left out.
+    """
+    found = bytearray()
+    for name, each in columns.items():
+        if (ends := _ends(each)) is not None:
+            found += _text(name) + _SIZES.pack(each.most_distinct, each.null_count) + ends
+    return bytes(found)
+
+
+def _ends(column: ColumnStatistics) -> bytes | None:
+    if column.ends is None:
+        return _NULL + _NULL
+    if pa.types.is_date(column.ends[0].type):
+        days = [each.cast(pa.int32()).as_py() for each in column.ends]
+        if not _FIRST_DAY <= days[0] <= days[1] <= _LAST_DAY:
+            return None
+    return b"".join(_VALUE + _text(str(each.as_py())) for each in column.ends)
 
 
 def _text(text: str) -> bytes:

@@ -45,7 +45,7 @@ __all__ = [
     "options_of",
     "partition_schema",
     "pickled_source",
-    "plans_by_row_counts",
+    "plans_by_statistics",
     "renamed",
     "set_provider",
     "ships_classes",
@@ -393,13 +393,13 @@ def frame_over(
     *,
     vectors: bool,
     row_ids: tuple[str, str] | None = None,
-    row_count: int | None = None,
+    statistics: tuple[int, bytes] | None = None,
 ) -> DataFrame:
     """A DataFrame over Parquet files: the `columns` that they hold, then the `partitions`.
 
     With `vectors`, `DELETED` is one of the columns. `row_ids` are the columns of files that hold
-    ids and versions of rows, which ``_metadata`` then has. `row_count` is for the planner, where it
-    `plans_by_row_counts`.
+    ids and versions of rows, which ``_metadata`` then has. `statistics` are for the planner, where
+    it `plans_by_statistics`: how many rows there are, and `encode_statistics` of columns.
     """
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
@@ -413,9 +413,9 @@ def frame_over(
         jvm.PythonUtils.toScalaMap(dict(options)),
         session,
     )
-    if row_count is None:
+    if statistics is None:
         return DataFrame(session.baseRelationToDataFrame(relation), spark)
-    table = _with_row_count(jvm, index, relation.schema(), row_count)
+    table = _with_statistics(jvm, index, relation.schema(), *statistics)
     companion = getattr(getattr(datasources, "LogicalRelation$"), "MODULE$")
     plan = companion.apply(relation, table)
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), spark)
@@ -456,13 +456,13 @@ def _private(owner: Any, name: str) -> Any:
     return field.get(owner)
 
 
-def plans_by_row_counts(spark: SparkSession) -> bool:
-    """Whether the session's planner looks at row counts: it does where users switch that on."""
+def plans_by_statistics(spark: SparkSession) -> bool:
+    """Whether the session's planner looks at rows and columns, as users may switch on."""
     conf = spark._jsparkSession.sessionState().conf()
     return bool(conf.cboEnabled() or conf.planStatsEnabled())
 
 
-def _with_row_count(jvm: Any, index: FileIndex, schema: Any, rows: int) -> Any:
+def _with_statistics(jvm: Any, index: Any, schema: Any, rows: int, columns: bytes) -> Any:
     """What Spark's planner looks at for the statistics of a table: an entry of no catalog."""
     catalyst = jvm.org.apache.spark.sql.catalyst
     nothing, no_options = jvm.scala.Option.empty(), jvm.PythonUtils.toScalaMap({})
@@ -480,7 +480,7 @@ def _with_row_count(jvm: Any, index: FileIndex, schema: Any, rows: int) -> Any:
         -1,
         "",
         no_options,
-        jvm.scala.Option.apply(index.statistics(str(rows))),
+        jvm.scala.Option.apply(index.statistics(str(rows), columns)),
         nothing,
         nothing,
         nothing,

@@ -22,6 +22,7 @@ from adelta.kernel.data_skipping.exact import (
     exact_row_counts,
     may_tell_extremes,
 )
+from adelta.kernel.data_skipping.planner_statistics import PLANNER_COLUMNS, planner_statistics
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name, physical_schema
 from adelta.kernel.schema.widening import check_type_changes
@@ -30,7 +31,13 @@ from adelta.log.checksum_writer import known_checksum
 from adelta.spark.filters import from_json
 from adelta.spark.identifiers import quoted
 from adelta.spark.native import jvm
-from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files, encode_values
+from adelta.spark.native.file_plan import (
+    FILE_COLUMNS,
+    ROW_ID_COLUMNS,
+    encode_files,
+    encode_statistics,
+    encode_values,
+)
 from adelta.spark.native.hadoop_root import NotNativeError, hadoop_root, shown_address
 from adelta.spark.native.java_classes import NotCompiledError
 from adelta.spark.native.missing_files import note_root
@@ -43,7 +50,7 @@ from adelta.sync._portal import abandon, call, current, is_current
 from adelta.table import Table, give_back_connections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -170,7 +177,7 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
         plan=plan,
     )
     options_ = _BY_ID if mode == "id" else {}
-    rows = call(_row_count, version, large) if jvm.plans_by_row_counts(spark) else None
+    weighed = jvm.plans_by_statistics(spark)
     found = jvm.frame_over(
         spark,
         index,
@@ -179,7 +186,7 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
         options_,
         vectors=has_vectors,
         row_ids=row_ids,
-        row_count=rows,
+        statistics=call(_statistics, version, large, by_name) if weighed else None,
     )
     if has_vectors:
         found = found.where(~f.col(jvm.DELETED)).drop(jvm.DELETED)
@@ -343,6 +350,35 @@ async def _row_count(version: OpenVersion, large: FilesOnExecutors | None) -> in
     if found is None or len(found[1]):
         return None
     return found[0]
+
+
+async def _statistics(
+    version: OpenVersion, large: FilesOnExecutors | None, columns: Mapping[str, t.StructField]
+) -> tuple[int, bytes] | None:
+    """How many rows the version has, and what its columns have; None where the log does not say.
+
+    `columns` are by the names that files have for them. Of a table whose files are looked at on
+    executors rows alone are told.
+    """
+    if large is not None:
+        rows = await _row_count(version, large)
+        return None if rows is None else (rows, b"")
+    snapshot = version.snapshot
+    try:
+        files = await snapshot.files(columns=PLANNER_COLUMNS)
+    finally:
+        await give_back_connections(version._table)
+    mode = snapshot._configuration.column_mapping_mode
+    fields, keys = list(columns.values()), snapshot.partition_columns
+    found = await in_thread(planner_statistics, files, fields, mode, keys)
+    if found is None:
+        return None
+    told = {
+        name: found.columns[each.name]
+        for name, each in columns.items()
+        if each.name in found.columns
+    }
+    return found.num_rows, encode_statistics(told)
 
 
 async def _extremes(version: OpenVersion, field: t.StructField) -> bytes:
