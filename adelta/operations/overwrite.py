@@ -13,17 +13,21 @@ import pyarrow as pa
 
 from adelta._arrow_values import array_of
 from adelta._concurrency import in_thread
+from adelta.kernel.expressions.casts import cast_values
 from adelta.kernel.expressions.nodes import (
     And,
+    Cast,
     Column,
     Comparison,
     In,
     IsNull,
     Literal,
     disjunction,
+    walk,
 )
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import parse_partition_values, serialise_partition_values
 from adelta.kernel.schema.names import physical_name
+from adelta.kernel.schema.types import STRING, TIMESTAMP
 from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.operations.copies import copied_rows
 from adelta.operations.matching import decided_by_partition, find_matches
@@ -136,9 +140,16 @@ async def replace_partitions(tx: TransactionCore, added: Sequence[AddFile]) -> N
     partitions = list(
         dict.fromkeys(tuple(file.partition_values[name] for name in names) for file in added)
     )
-    if partitions:
-        where = await in_thread(_in_partitions, fields, partitions)
-        tx.remove(await tx.read(where))
+    if not partitions:
+        return
+    where = await in_thread(_in_partitions, fields, partitions)
+    found = await tx.read(where)
+    if any(isinstance(node, Cast) for node in walk(where)):  # of which `read` may find too many
+        theirs = [tuple(file.partition_values[name] for name in names) for file in found]
+        wanted = set(await in_thread(_spelt_alike, fields, partitions))
+        keys = await in_thread(_spelt_alike, fields, theirs)
+        found = [file for file, key in zip(found, keys, strict=True) if key in wanted]
+    tx.remove(found)
 
 
 def _tells_of_inserts(configuration: TableConfiguration, matched: Sequence[MatchedFile]) -> bool:
@@ -159,12 +170,12 @@ def _in_partitions(
 ) -> Node:
     """The condition that a row is in one of `partitions`, which are texts of the log."""
     columns = [
-        _literals(field, [values[place] for values in partitions])
+        _constants(field, [values[place] for values in partitions])
         for place, field in enumerate(fields)
     ]
     if len(fields) == 1:
         column = Column((fields[0].name,))
-        known = tuple(literal for literal in columns[0] if literal.value is not None)
+        known = tuple(each for each in columns[0] if not _is_null(each))
         parts: list[Node] = [In(column, known)] if known else []
         if len(known) < len(columns[0]):
             parts.append(IsNull(column))
@@ -182,6 +193,33 @@ def _in_partitions(
     )
 
 
-def _literals(field: StructField, texts: Sequence[str | None]) -> list[Literal]:
+def _constants(field: StructField, texts: Sequence[str | None]) -> list[Literal | Cast]:
+    """What the texts stand for; dates and times that Python lacks are cast from other texts."""
     values = parse_partition_values(array_of(texts, pa.string()), field.type, column=field.name)
-    return [Literal(value, field.type) for value in values.to_pylist()]
+    try:
+        return [Literal(value, field.type) for value in values.to_pylist()]
+    except (OverflowError, ValueError):
+        shown = cast_values(values, STRING).to_pylist()
+    zone = "Z" if field.type == TIMESTAMP else ""
+    return [
+        Literal(None, field.type)
+        if text is None
+        else Cast(Literal(f"{text}{zone}", STRING), field.type)
+        for text in shown
+    ]
+
+
+def _spelt_alike(
+    fields: Sequence[StructField], partitions: Sequence[tuple[str | None, ...]]
+) -> list[tuple[str | None, ...]]:
+    """The texts of partitions, each value in one spelling."""
+    columns: list[Sequence[str | None]] = []
+    for place, field in enumerate(fields):
+        texts = array_of([values[place] for values in partitions], pa.string())
+        values = parse_partition_values(texts, field.type, column=field.name)
+        columns.append(serialise_partition_values(values, field.type).to_pylist())
+    return list(zip(*columns, strict=True))
+
+
+def _is_null(constant: Literal | Cast) -> bool:
+    return isinstance(constant, Literal) and constant.value is None

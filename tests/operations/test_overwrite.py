@@ -20,7 +20,9 @@ from adelta.errors import (
     InvariantViolationError,
     UnsupportedFeatureError,
 )
-from adelta.operations import create_table, write_table
+from adelta.kernel.expressions.casts import cast_values
+from adelta.kernel.schema.types import DATE, TIMESTAMP, TIMESTAMP_NTZ
+from adelta.operations import create_table, delete, update, write_table
 from adelta.operations.history import history
 from adelta.table import Table, open_table
 from tests.support.stores import CountingStore
@@ -424,3 +426,75 @@ async def test_the_change_data_feed_of_appends_and_overwrites_is_read_from_their
         (3, "delete", 3),
         (3, "insert", 4),
     ]
+
+
+# ------------------------------------------------------------- times that Python has no values for
+
+FAR = {
+    "date": (pa.date32(), pa.int32(), [-719_529, 2_932_897, 0]),
+    "timestamp": (pa.timestamp("us", "UTC"), pa.int64(), [-(10**17), 4 * 10**17, 7]),
+    "timestamp_ntz": (pa.timestamp("us"), pa.int64(), [-(10**17), 4 * 10**17, 7]),
+}
+
+
+def far(name: str, ids: list[int], places: list[int]) -> pa.Table:
+    data_type, carrier, numbers = FAR[name]
+    times = pa.array([numbers[place] for place in places], carrier).cast(data_type)
+    return pa.table({"id": ids, "v": times, "p": times})
+
+
+async def far_contents(uri: str) -> list[tuple[int, int, int]]:
+    table = await (await open_table(uri).snapshot()).scan().to_arrow()
+    columns = [table["id"].to_pylist()]
+    carrier = pa.int32() if pa.types.is_date(table["v"].type) else pa.int64()
+    columns += [table[name].cast(carrier).to_pylist() for name in ("v", "p")]
+    return sorted(zip(*columns, strict=True))
+
+
+@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize("more", [[], ["id"]])
+async def test_partitions_of_any_year_are_overwritten(name: str, more: list[str]) -> None:
+    uri, numbers = address(), FAR[name][2]
+    first = far(name, [1, 1, 1], [0, 1, 2]).append_column("x", pa.array([0, 0, 0]))
+    await write_table(uri, first, partition_by=["p", *more])
+    again = far(name, [1, 1], [0, 1]).append_column("x", pa.array([5, 6]))
+    await write_table(uri, again, mode="overwrite", partition_overwrite="dynamic")
+    table = await (await open_table(uri).snapshot()).scan().to_arrow()
+    assert sorted(table["x"].to_pylist()) == [0, 5, 6]
+    assert await far_contents(uri) == sorted((1, n, n) for n in numbers)
+
+
+def number_of(text: str) -> int:
+    """A constant's days or microseconds since 1970."""
+    kind, shown = text.split(" ", 1)
+    value = cast_values(
+        pa.array([shown.strip("'")]),
+        {"DATE": DATE, "TIMESTAMP": TIMESTAMP}.get(kind, TIMESTAMP_NTZ),
+    )
+    found: int = value.cast(pa.int32() if kind == "DATE" else pa.int64())[0].as_py()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("date", "DATE '-0004-12-31'", "DATE '+10000-01-01'"),
+        ("timestamp", "TIMESTAMP '-1199-02-15 14:13:20Z'", "TIMESTAMP '14645-06-30 15:06:40Z'"),
+        ("timestamp_ntz", "TIMESTAMP_NTZ '-1199-02-15 14:13:20'", "TIMESTAMP_NTZ '14645-06-30'"),
+    ],
+)
+async def test_conditions_name_times_of_any_year(name: str, first: str, second: str) -> None:
+    uri, (data_type, carrier, _) = address(), FAR[name]
+    numbers = [number_of(first), number_of(second)]
+    times = pa.array(numbers, carrier).cast(data_type)
+    await write_table(uri, pa.table({"id": [1, 2], "v": times, "p": times}), partition_by=["p"])
+    for column in ("p", "v"):
+        for place, text in enumerate((first, second)):
+            one = times.slice(place, 1)
+            new = pa.table({"id": [9 + place], "v": one, "p": one})
+            await write_table(uri, new, mode="overwrite", replace_where=f"{column} = {text}")
+    assert await far_contents(uri) == [(9, *[numbers[0]] * 2), (10, *[numbers[1]] * 2)]
+    done = await update(open_table(uri), {"id": "0", "v": second}, where=f"v <= {first}")
+    assert done.num_updated_rows == 1
+    assert (await delete(open_table(uri), f"v = {second} AND p = {first}")).num_deleted_rows == 1
+    assert await far_contents(uri) == [(10, *[numbers[1]] * 2)]

@@ -21,10 +21,11 @@ from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import is_numeric
 from adelta.kernel.expressions.text_values import (
     UTC_NAMES,
+    format_day,
     format_timestamp,
-    parse_date,
+    parse_day,
     parse_instant,
-    parse_timestamp_ntz,
+    parse_wall_clock,
     time_zone,
 )
 from adelta.kernel.schema import types as t
@@ -52,6 +53,7 @@ _CALENDAR = 146_097 * 86_400_000_000  # 400 years, after which days of the week 
 _CALENDAR_BEGINS = -62_135_510_400_000_000  # the second day of year 1
 _RULES_BEGIN = 4_102_444_800_000_000  # 2100: from here on all zones change by a rule
 _EPOCH = datetime(1970, 1, 1)
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of years 1 and 9999
 _MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=100)
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
@@ -140,9 +142,10 @@ def cast_values(
 def _each(values: Values, convert: Callable[[Any], Any], to: t.DataType, is_try: bool) -> Values:
     """Convert value by value; None from `convert` is a value that does not fit.
 
-    It gives instants as their microseconds.
+    It gives dates and times as days and microseconds since 1970.
     """
     target = to_arrow_type(to)
+    carrier = pa.int32() if to == t.DATE else pa.int64() if to in _TIMES else target
     out: list[Any] = []
     for value in values.to_pylist():
         made = None if value is None else convert(value)
@@ -150,9 +153,7 @@ def _each(values: Values, convert: Callable[[Any], Any], to: t.DataType, is_try:
             _refuse(value, to)
         out.append(made)
     try:
-        if to == t.TIMESTAMP:
-            return pc.cast(column_of(out, pa.int64()), target)
-        return column_of(out, target)
+        return pc.cast(column_of(out, carrier), target)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise InvalidExpressionError(f"a value does not fit into {to}: {error}") from error
 
@@ -201,11 +202,11 @@ def _reader(to: t.DataType, zone: str) -> Callable[[str], Any]:
     if to == t.BOOLEAN:
         return _boolean_of_text
     if to == t.DATE:
-        return parse_date
+        return parse_day
     if to == t.TIMESTAMP:
         return lambda text: parse_instant(text, zone)
     if to == t.TIMESTAMP_NTZ:
-        return parse_timestamp_ntz
+        return parse_wall_clock
     limit = 1 << (_INTEGERS[to] - 1)  # type: ignore[index]  # what is left are the integers
     return lambda text: _integer_of_text(text, limit)
 
@@ -260,7 +261,15 @@ def _to_string(values: Values, zone: str) -> Values:
         if source.tz is not None:
             values = wall_clock(values, zone)
         encoded = values.dictionary_encode()
-        return _each(encoded.dictionary, format_timestamp, t.STRING, False).take(encoded.indices)
+        micros = encoded.dictionary.cast(pa.timestamp("us")).cast(pa.int64())
+        return _each(micros, format_timestamp, t.STRING, False).take(encoded.indices)
+    if pa.types.is_date32(source):
+        days = values.cast(pa.int32())
+        if pc.any(
+            pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY)), min_count=0
+        ).as_py():
+            return _each(days, format_day, t.STRING, False)
+        return values.cast(pa.string())
     if pa.types.is_floating(source):
         single = pa.types.is_float32(source)
         return _each(values, lambda v: double_text(v, single=single), t.STRING, False)

@@ -14,9 +14,11 @@ from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.nodes import Cast, Literal, LiteralValue, Node
 from adelta.kernel.expressions.text_values import (
     parse_date,
+    parse_day,
     parse_instant,
     parse_timestamp,
     parse_timestamp_ntz,
+    parse_wall_clock,
 )
 from adelta.kernel.schema import types as t
 
@@ -100,20 +102,22 @@ def number_literal(text: str, *, negative: bool = False) -> Literal:
 def typed_literal(keyword: str, text: str, zone: str) -> Node:
     """The literal of ``DATE '…'``, ``TIMESTAMP '…'`` and so on, given keyword and text.
 
-    It is a cast where Python's `datetime` does not hold the instant.
+    It is a cast of the text where Python's `date` or `datetime` does not hold the value.
 
     Raises:
         InvalidExpressionError: the text is no such value.
     """
     value: LiteralValue
     if keyword == "DATE":
-        value, data_type = parse_date(text), t.DATE
+        value, number, data_type = parse_date(text), parse_day(text), t.DATE
     elif keyword == "TIMESTAMP_NTZ":
-        value, data_type = parse_timestamp_ntz(text), t.TIMESTAMP_NTZ
+        value, number = parse_timestamp_ntz(text), parse_wall_clock(text)
+        data_type = t.TIMESTAMP_NTZ
     else:
-        value, data_type = parse_timestamp(text, zone), t.TIMESTAMP
-    if value is None and data_type == t.TIMESTAMP and parse_instant(text, zone) is not None:
-        return Cast(Literal(text, t.STRING), t.TIMESTAMP)
+        value, number = parse_timestamp(text, zone), parse_instant(text, zone)
+        data_type = t.TIMESTAMP
+    if value is None and number is not None:
+        return Cast(Literal(text, t.STRING), data_type)
     if value is None:
         raise InvalidExpressionError(
             f"{keyword} '{text}' is no {data_type}: write it as '2024-01-31'"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from adelta.kernel.expressions.library.intervals import INTERVAL_TYPES, interval_text
@@ -183,8 +183,8 @@ def _literal(node: Literal) -> tuple[str, int]:
             return f"X'{value.hex().upper()}'", _ATOM
         case datetime():
             if data_type == t.TIMESTAMP:
-                return f"TIMESTAMP '{format_timestamp(value.astimezone(UTC))}Z'", _ATOM
-            return f"TIMESTAMP_NTZ '{format_timestamp(value)}'", _ATOM
+                return f"TIMESTAMP '{_clock_text(value.astimezone(UTC))}Z'", _ATOM
+            return f"TIMESTAMP_NTZ '{_clock_text(value)}'", _ATOM
         case date():
             return f"DATE '{value.isoformat()}'", _ATOM
         case Decimal():
@@ -199,3 +199,8 @@ def _literal(node: Literal) -> tuple[str, int]:
 
 def _type(data_type: t.DataType) -> str:
     return _TYPE_NAMES.get(data_type) or str(data_type).upper()
+
+
+def _clock_text(value: datetime) -> str:
+    since = value.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return format_timestamp(since // timedelta(microseconds=1))

@@ -2,8 +2,8 @@
 
 One place for the spellings that Spark accepts: ``2024``, ``2024-1``, ``2024-01-31``, a ``T`` or a
 space before the time, fractions of a second of any length (cut after microseconds), and behind
-seconds a zone as ``Z``, an offset or a region. What Python's `datetime` cannot hold (years beyond
-9999) reads as no value.
+seconds a zone as ``Z``, an offset or a region. Years before 1 and after 9999, which Python's `date`
+and `datetime` cannot hold, are read and written as numbers of days and microseconds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from adelta.errors import InvalidExpressionError
 
 __all__ = [
     "UTC_NAMES",
+    "format_day",
     "format_timestamp",
     "parse_date",
+    "parse_day",
     "parse_instant",
     "parse_timestamp",
     "parse_timestamp_ntz",
+    "parse_wall_clock",
     "time_zone",
 ]
 
@@ -31,8 +34,10 @@ _TIMESTAMP = re.compile(
     r"(?:[ T](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*(\S+)?)?)?)?)?)?)?"
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?")
-# Java's String.trim and Spark's trimAll: all controls and the space.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAYS_OF_CYCLE = 146_097  # 400 years, after which the calendar comes again
+_FIRST_DAY, _LAST_DAY = (day.toordinal() - _EPOCH.toordinal() for day in (date.min, date.max))
+# Java's String.trim and Spark's trimAll: all controls and the space.
 _BLANK = "".join(map(chr, range(33))) + "\x7f"
 
 
@@ -62,15 +67,27 @@ def time_zone(name: str) -> tzinfo:
 
 
 def parse_date(text: str) -> date | None:
-    """The date that `text` casts to, or None where it casts to none."""
+    """The date that `text` casts to, or None where it casts to none, or Python has none for it."""
+    day = parse_day(text)
+    try:
+        return None if day is None else _EPOCH.date() + timedelta(days=day)
+    except OverflowError:
+        return None
+
+
+def parse_day(text: str) -> int | None:
+    """The date that `text` casts to, in days since 1970, or None where it casts to none."""
     match = _DATE.fullmatch(text.strip(_BLANK))
     if match is None:
         return None
     year, month, day = match.groups()
+    cycles, near = _near(int(year))
     try:
-        return date(int(year), int(month or 1), int(day or 1))
+        found = date(near, int(month or 1), int(day or 1)).toordinal() - _EPOCH.toordinal()
     except ValueError:
         return None
+    found += cycles * _DAYS_OF_CYCLE
+    return found if -(1 << 31) <= found < 1 << 31 else None
 
 
 def parse_timestamp(text: str, zone: str = "UTC") -> datetime | None:
@@ -96,7 +113,7 @@ def parse_instant(text: str, zone: str = "UTC") -> int | None:
     parsed = _parse(text)
     if parsed is None:
         return None
-    wall, suffix = parsed
+    wall, cycles, suffix = parsed
     try:
         there = time_zone(suffix or zone)
     except InvalidExpressionError:
@@ -104,31 +121,61 @@ def parse_instant(text: str, zone: str = "UTC") -> int | None:
             raise
         return None
     ahead = wall.replace(tzinfo=there).utcoffset() or timedelta(0)
-    return (wall.replace(tzinfo=UTC) - _EPOCH - ahead) // timedelta(microseconds=1)
+    return _micros(wall, cycles, ahead)
 
 
 def parse_timestamp_ntz(text: str) -> datetime | None:
-    """The wall-clock time that `text` casts to, or None; a zone is read over, as Spark does."""
+    """The wall-clock time that `text` casts to, or None; a zone is read over, as Spark does.
+
+    There is none, either, where Python's `datetime` cannot hold it.
+    """
+    micros = parse_wall_clock(text)
+    try:
+        found = None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+    return None if found is None else found.replace(tzinfo=None)
+
+
+def parse_wall_clock(text: str) -> int | None:
+    """What `parse_timestamp_ntz` gives, of any year: in microseconds since 1970."""
     parsed = _parse(text)
     if parsed is None:
         return None
-    wall, zone = parsed
+    wall, cycles, zone = parsed
     try:
         time_zone(zone or "UTC")
     except InvalidExpressionError:
         return None
-    return wall
+    return _micros(wall, cycles, timedelta(0))
 
 
-def _parse(text: str) -> tuple[datetime, str | None] | None:
+def _micros(wall: datetime, cycles: int, ahead: timedelta) -> int | None:
+    """Microseconds from 1970, by a clock that is `ahead`; None where a column cannot hold them."""
+    micros = (wall.replace(tzinfo=UTC) - _EPOCH - ahead) // timedelta(microseconds=1)
+    micros += cycles * _DAYS_OF_CYCLE * 86_400_000_000
+    return micros if -(1 << 63) <= micros < 1 << 63 else None
+
+
+def _near(year: int) -> tuple[int, int]:
+    """A year with the same calendar that Python has, and how many times 400 years it is away."""
+    if 1 <= year <= 9999:
+        return 0, year
+    near = (400 if year < 1 else 9200) + year % 400
+    return (year - near) // 400, near
+
+
+def _parse(text: str) -> tuple[datetime, int, str | None] | None:
+    """The clock's time in a year that Python has, how many times 400 years it is away, its zone."""
     match = _TIMESTAMP.fullmatch(text.strip(_BLANK))
     if match is None:
         return None
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     micros = int((fraction or "").ljust(6, "0")[:6])
+    cycles, near = _near(int(year))
     try:
         wall = datetime(
-            int(year),
+            near,
             int(month or 1),
             int(day or 1),
             int(hour or 0),
@@ -138,10 +185,27 @@ def _parse(text: str) -> tuple[datetime, str | None] | None:
         )
     except ValueError:
         return None
-    return wall, zone
+    return wall, cycles, zone
 
 
-def format_timestamp(value: datetime) -> str:
-    """How a cast to string writes a wall-clock time: a fraction only where there is one."""
-    text = value.replace(tzinfo=None, microsecond=0).isoformat(" ")
-    return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
+def format_day(days: int) -> str:
+    """How a cast to string writes a date, which is so many days after 1970."""
+    cycles = 0
+    if not _FIRST_DAY <= days <= _LAST_DAY:
+        cycles = days // _DAYS_OF_CYCLE
+    near = _EPOCH.date() + timedelta(days=days - cycles * _DAYS_OF_CYCLE)
+    year = near.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}-{near:%m-%d}"
+
+
+def format_timestamp(micros: int) -> str:
+    """How a cast to string writes a wall-clock time, which is so many microseconds after 1970.
+
+    It has a fraction only where there is one.
+    """
+    days, of_day = divmod(micros, 86_400_000_000)
+    seconds, fraction = divmod(of_day, 1_000_000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    text = f"{format_day(days)} {clock}"
+    return f"{text}.{fraction:06d}".rstrip("0") if fraction else text

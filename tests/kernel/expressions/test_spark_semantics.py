@@ -378,8 +378,27 @@ def test_dates_and_times_meet_in_the_zone_of_the_session(text, value):
         ("year(TIMESTAMP '9999-12-31 23:59:59.999999')", 9999),
         ("CAST(timestamp_ntz'9999-12-31 23:59:59' AS TIMESTAMP) > '2020-01-01'", True),
         ("unix_micros(CAST('9999-12-31 23:59:59' AS TIMESTAMP))", 253_402_318_799_000_000),
-        ("TRY_CAST('10000-01-01' AS TIMESTAMP)", None),
     ],
 )
 def test_the_last_day_of_all_ends_where_it_is_the_next_year_in_utc(text, value):
+    assert value_of(text, zone="America/New_York") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("CAST(DATE '-0005-02-28' AS STRING)", "-0005-02-28"),
+        ("CAST(DATE '0000-02-29' AS STRING)", "0000-02-29"),
+        ("CAST(CAST('10000-1' AS DATE) AS STRING)", "+10000-01-01"),
+        ("CAST(TIMESTAMP '10000-01-01 00:00:00.5' AS STRING)", "+10000-01-01 00:00:00.5"),
+        ("CAST(TIMESTAMP_NTZ '-0005-01-01 01:02:03' AS STRING)", "-0005-01-01 01:02:03"),
+        ("unix_micros(CAST('10000-01-01' AS TIMESTAMP))", 253_402_318_800_000_000),
+        ("datediff(DATE '+10000-01-01', DATE '9999-12-31')", 1),
+        ("DATE '-0005-01-01' < DATE '-0004-01-01'", True),
+        ("TRY_CAST('-0005-02-29' AS DATE)", None),
+        ("TRY_CAST('6000000-01-01' AS DATE)", None),
+        ("TRY_CAST('300000-01-01' AS TIMESTAMP)", None),
+    ],
+)
+def test_years_that_python_has_no_dates_for(text, value):
     assert value_of(text, zone="America/New_York") == value
