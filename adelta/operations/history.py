@@ -97,14 +97,16 @@ async def history(
     `user`.
 
     Raises:
-        InvalidOptionError: `limit` is below 1, or a time is none.
+        InvalidOptionError: `limit` is below 0, or a time is none.
         TableNotFoundError: there is no table.
         InvalidTableError: the log is damaged.
     """
-    check_count("limit", limit, least=1)
+    check_count("limit", limit)
     wanted = _Wanted.of(operation, since, until, user)
     async with opened(table, storage_options) as handle:
         latest = (await latest_state(handle)).version
+        if limit == 0:
+            return _Entries([])
         start = 0 if limit is None or wanted.filters else max(0, latest - limit + 1)
         try:
             found = await _read(handle.store, start, latest, wanted, limit)

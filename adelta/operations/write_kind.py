@@ -63,12 +63,14 @@ class WriteKind:
         if self.schema_mode == "overwrite" and partial is not None:
             raise InvalidOptionError(
                 f"{partial} keeps rows of the table, so its schema cannot be overwritten; choose "
-                'schema_mode="merge", or overwrite all rows'
+                'schema_mode="merge", or overwrite all rows',
+                reason=None if self.replace_where is not None else "schema_of_partitions",
             )
         if self.replace_where is not None and self.partition_overwrite == "dynamic":
             raise InvalidOptionError(
                 "replace_where says which rows are replaced, and so does "
-                'partition_overwrite="dynamic"; choose one of them'
+                'partition_overwrite="dynamic"; choose one of them',
+                reason="replaced_by_two",
             )
 
     @property

@@ -230,6 +230,14 @@ _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
         "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS",
     ),
     "replaced_by_missing_column": (AnalysisException, "UNRESOLVED_INSERT_REPLACE_USING_COLUMN"),
+    "replaced_by_two": (
+        IllegalArgumentException,
+        "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE",
+    ),
+    "schema_of_partitions": (
+        IllegalArgumentException,
+        "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE",
+    ),
     "set_twice": (AnalysisException, "DELTA_CONFLICT_SET_COLUMN"),
     "text_too_long": (SparkRuntimeException, "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"),
     "timestamp_invalid": (RefusedRequest, "DELTA_TIMESTAMP_INVALID"),

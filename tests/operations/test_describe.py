@@ -154,8 +154,16 @@ async def test_history_is_told_though_the_log_is_cleaned_up_meanwhile() -> None:
 async def test_history_of_nothing_or_with_an_impossible_limit_is_an_error() -> None:
     with pytest.raises(TableNotFoundError):
         await history(open_table(address()))
-    with pytest.raises(InvalidOptionError, match="limit is 0"):
+    with pytest.raises(TableNotFoundError):
         await history(open_table(address()), limit=0)
+    with pytest.raises(InvalidOptionError, match="limit is -1"):
+        await history(open_table(address()), limit=-1)
+
+
+async def test_a_history_of_at_most_no_commits_is_empty() -> None:
+    uri = address()
+    await write_table(uri, pa.table({"id": [1]}))
+    assert await history(open_table(uri), limit=0) == []
 
 
 async def test_detail_says_what_a_table_is() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from adelta.errors import InvalidExpressionError, InvalidOptionError, InvalidPropertyError
+from adelta.spark.exceptions import as_spark_has_it
 from adelta.spark.options import ReadOptions, WriteOptions
 
 if TYPE_CHECKING:
@@ -93,6 +94,15 @@ def test_options_of_delta_spark_say_what_a_write_does_to_the_table():
     ):
         with pytest.raises(InvalidOptionError, match=says):
             kind(**options)
+    dynamic = {"partitionOverwriteMode": "dynamic"}
+    for options, condition in (
+        ({"overwriteSchema": "true"}, "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"),
+        ({"replaceWhere": "a = 1"}, "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE"),
+    ):
+        with pytest.raises(InvalidOptionError) as refused:
+            kind(**options, **dynamic)
+        told: Any = as_spark_has_it(refused.value)
+        assert told.getCondition() == condition
     with pytest.raises(InvalidExpressionError):
         kind(replaceWhere="a = = 1")
 

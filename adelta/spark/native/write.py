@@ -79,6 +79,7 @@ def _unless_schema_goes(mode: str, told: WriteState) -> str:
         raise InvalidOptionError(
             "overwriteSchema replaces the whole table, and the session's"
             f" spark.sql.sources.{_OVERWRITE_MODE} asks for the partitions of the new rows alone:"
-            f' add .option("{_OVERWRITE_MODE}", "static") to the writer'
+            f' add .option("{_OVERWRITE_MODE}", "static") to the writer',
+            reason="schema_of_partitions",
         )
     return mode

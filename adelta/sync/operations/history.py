@@ -38,7 +38,7 @@ def history(
     `user`.
 
     Raises:
-        InvalidOptionError: `limit` is below 1, or a time is none.
+        InvalidOptionError: `limit` is below 0, or a time is none.
         TableNotFoundError: there is no table.
         InvalidTableError: the log is damaged.
     """
