@@ -98,16 +98,16 @@ def step_statements_of_sparks_read_tables_in_their_queries(spark, path):
     with as_delta(spark):
         spark.range(3).write.format("delta").saveAsTable("asked")
         spark.sql("ALTER TABLE asked ADD COLUMN v STRING")
-        spark.sql("CREATE TABLE of_files USING parquet AS SELECT id, 'x{y}' AS v FROM asked")
-        spark.sql("INSERT INTO of_files SELECT id + ?, v FROM asked", [10])
-        spark.sql("INSERT INTO TABLE of_files (id) (SELECT 20L FROM asked LIMIT 1)")
+        spark.sql("CREATE TABLE asked_too USING parquet AS SELECT id, 'x{y}' AS v FROM asked")
+        spark.sql("INSERT INTO asked_too SELECT id + ?, v FROM asked", [10])
+        spark.sql("INSERT INTO TABLE asked_too (id) (SELECT 20L FROM asked LIMIT 1)")
         spark.sql(
-            "WITH a AS (SELECT id + 30 AS id FROM asked) INSERT INTO of_files SELECT *, 'w' FROM a"
+            "WITH a AS (SELECT id + 30 AS id FROM asked) INSERT INTO asked_too SELECT *, 'w' FROM a"
         )
-        rows = spark.table("of_files").selectExpr("count(*)", "count(v)", "max(id)", "min(v)")
+        rows = spark.table("asked_too").selectExpr("count(*)", "count(v)", "max(id)", "min(v)")
         assert rows.collect() == [(10, 6, 32, "w")]
-        spark.sql("INSERT OVERWRITE of_files TABLE asked")
-        assert spark.table("of_files").count() == 3
+        spark.sql("INSERT OVERWRITE asked_too TABLE asked")
+        assert spark.table("asked_too").count() == 3
         spark.sql(f"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT * FROM asked")
         assert spark.read.parquet(path).count() == 3
         for query in ("SELECT * FROM asked", "QUERY TABLE asked"):
@@ -120,7 +120,7 @@ def step_statements_of_sparks_read_tables_in_their_queries(spark, path):
         by_name = "SELECT IDENTIFIER(:c) FROM IDENTIFIER(:t || 'ed') AS a WHERE id = 1"
         assert spark.sql(by_name, {"c": "a.id", "t": "default.ask"}).collect() == [(1,)]
         assert spark.sql("DELETE FROM IDENTIFIER(?) WHERE id = 1", ["asked"]).collect() == [(1,)]
-        for name in ("asked", "of_files"):
+        for name in ("asked", "asked_too"):
             spark.sql(f"DROP TABLE {name}")
 
 
