@@ -12,6 +12,7 @@ from adelta.kernel.schema.alteration import change_type, insert_fields, shown, t
 from adelta.kernel.schema.column_mapping import without_mapping
 from adelta.kernel.schema.evolution import merge_schemas
 from adelta.kernel.schema.json import schema_to_string, type_to_json
+from adelta.kernel.schema.storable import check_storable
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_features import DEFAULT_KEY
 from adelta.operations.alter import AlterMetrics, altering
@@ -146,6 +147,7 @@ def _added(current: StructType, new: StructType, path: str) -> Iterator[tuple[st
 
 
 def _check_addable(field: StructField, shown: str) -> None:
+    check_storable(field.type, shown)
     if not field.nullable:
         raise SchemaMismatchError(
             f"the new column {shown!r} forbids nulls, but the rows that are there have no value "

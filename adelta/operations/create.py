@@ -23,6 +23,7 @@ from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.column_mapping import adopt_mapping
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
+from adelta.kernel.schema.storable import check_storable
 from adelta.kernel.schema.type_text import parse_columns
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.statistics import check_stats_columns
@@ -229,6 +230,7 @@ def new_table(
     if cluster_by:
         asked = {**asked, **CLUSTERED}
     check_column_names(schema, mapped=COLUMN_MAPPING_MODE.read(asked) != "none")
+    check_storable(schema)
     partition_columns = partition_names(schema, partition_by)
     check_identity_columns(schema, partition_columns)
     check_generated_columns(schema)

@@ -16,6 +16,7 @@ from adelta.kernel.schema.column_mapping import adopt_mapping
 from adelta.kernel.schema.evolution import merge_schemas
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
+from adelta.kernel.schema.storable import check_storable
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
@@ -97,6 +98,7 @@ def overwrite_schema(
         )
     mapped = TableConfiguration(tx.protocol, before).column_mapping_mode != "none"
     check_column_names(data, mapped=mapped)
+    check_storable(data)
     if mapped:
         data = adopt_mapping(data, before.schema)
     after = replace(

@@ -182,6 +182,7 @@ _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
         AnalysisException,
         "DELTA_IDENTITY_COLUMNS_ALTER_NON_IDENTITY_COLUMN",
     ),
+    "unsupported_data_types": (AnalysisException, "DELTA_UNSUPPORTED_DATA_TYPES"),
     "identity_step_zero": (AnalysisException, "DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP"),
     "identity_values_given": (
         AnalysisException,

@@ -83,9 +83,18 @@ def to_declared_schema(schema: s.StructType) -> t.StructType:
     return _with_fields(_converted(schema), _declared)
 
 
-def _converted(schema: s.StructType) -> t.StructType:
+def check_columns(schema: s.StructType) -> None:
+    """Refuse columns that tables do not hold.
+
+    Raises:
+        SchemaMismatchError: a column has a type that Delta does not have.
+    """
     for field in schema.fields:
         _check(field.dataType, field.name)
+
+
+def _converted(schema: s.StructType) -> t.StructType:
+    check_columns(schema)
     try:
         converted = data_type_from_json(schema.jsonValue())
     except InvalidTableError as error:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import adelta.sync
-from adelta.errors import ConcurrentAppendError
+from adelta.errors import ConcurrentAppendError, SchemaMismatchError
 from adelta.spark.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
 from adelta.spark.names import definitions, opened
 
@@ -146,6 +146,25 @@ def test_an_entry_moves_to_another_place(spark: SparkSession, db: str, tmp_path:
     with pytest.raises(AnalysisException, match="folder of the catalog's"):
         spark.sql(f"ALTER TABLE {db}.kept SET LOCATION '{one}'")
     assert rows(spark, f"{db}.t") == [(2,)]
+
+
+def test_columns_have_types_of_delta_alone(spark: SparkSession, db: str) -> None:
+    spark.sql(f"CREATE TABLE {db}.t (id BIGINT) USING adelta")
+    for kind in (
+        "INTERVAL YEAR TO MONTH",
+        "STRUCT<x: INTERVAL DAY TO SECOND>",
+        "STRING COLLATE UTF8_LCASE",
+        "ARRAY<STRING COLLATE UTF8_LCASE>",
+    ):
+        for statement in (
+            f"CREATE TABLE {db}.no (c {kind}) USING adelta",
+            f"ALTER TABLE {db}.t ADD COLUMNS (c {kind})",
+            f"ALTER TABLE {db}.t REPLACE COLUMNS (c {kind})",
+        ):
+            with pytest.raises(SchemaMismatchError, match=r"column 'c.*Delta tables"):
+                spark.sql(statement)
+    assert not spark.catalog.tableExists(f"{db}.no")
+    assert spark.table(f"{db}.t").columns == ["id"]
 
 
 def test_a_database_may_be_called_as_the_format_is(spark: SparkSession, tmp_path: Path) -> None:

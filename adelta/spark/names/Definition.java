@@ -14,6 +14,8 @@ import org.apache.spark.sql.connector.catalog.constraints.Check;
 import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
 
 /** Definitions of tables, and changes of them, in words for Python. */
 public final class Definition {
@@ -114,11 +116,16 @@ public final class Definition {
         return said;
     }
 
+    /** A column's type in a schema: alone it does not say how its texts are compared. */
+    private static String described(String[] column, DataType type) {
+        return new StructType().add(column[column.length - 1], type).json();
+    }
+
     private static void columnChange(TableChange change, Map said) {
         if (change instanceof TableChange.AddColumn) {
             TableChange.AddColumn added = (TableChange.AddColumn) change;
             said.put("kind", "add column");
-            said.put("type", added.dataType().json());
+            said.put("type", described(added.fieldNames(), added.dataType()));
             said.put("nullable", Boolean.valueOf(added.isNullable()));
             said.put("comment", added.comment());
             said.put("default", added.defaultValue() == null ? null : sql(added.defaultValue()));
@@ -131,7 +138,8 @@ public final class Definition {
             said.put("if_exists", ((TableChange.DeleteColumn) change).ifExists());
         } else if (change instanceof TableChange.UpdateColumnType) {
             said.put("kind", "change type");
-            said.put("type", ((TableChange.UpdateColumnType) change).newDataType().json());
+            TableChange.UpdateColumnType changed = (TableChange.UpdateColumnType) change;
+            said.put("type", described(changed.fieldNames(), changed.newDataType()));
         } else if (change instanceof TableChange.UpdateColumnNullability) {
             boolean nullable = ((TableChange.UpdateColumnNullability) change).nullable();
             said.put("kind", "change nullability");

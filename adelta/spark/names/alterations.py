@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema.char_types import with_plain_texts
-from adelta.kernel.schema.json import data_type_from_json
 from adelta.kernel.schema.types import StructField
 from adelta.operations.alter_columns import (
     AddedColumn,
@@ -24,6 +22,7 @@ from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.set_properties import set_properties, unset_properties
 from adelta.spark.exceptions import known_as_of
 from adelta.spark.identifiers import quoted
+from adelta.spark.names.columns import defined_type
 from adelta.table import open_table
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def _column_change(
         case "rename column":
             return RenamedColumn(column, change["name"])
         case "change type":
-            found = ColumnChange(type=data_type_from_json(json.loads(change["type"])))
+            found = ColumnChange(type=defined_type(change["type"]))
         case "change nullability":
             found = ColumnChange(nullable=change["nullable"])
         case "change comment":
@@ -108,8 +107,9 @@ def _column_change(
 
 def _added(change: _Change) -> AddedColumn:
     metadata = {"comment": change["comment"]} if change.get("comment") else {}
-    data_type = data_type_from_json(json.loads(change["type"]))
-    field = StructField(change["column"][-1], data_type, change["nullable"], metadata)
+    field = StructField(
+        change["column"][-1], defined_type(change["type"]), change["nullable"], metadata
+    )
     return AddedColumn(
         with_plain_texts(field),
         quoted(change["column"][:-1]) or None,

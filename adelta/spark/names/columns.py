@@ -6,21 +6,24 @@ Defaults of columns have the same key in both.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as s
 
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema.char_types import with_plain_texts
 from adelta.kernel.schema.json import data_type_from_json
 from adelta.kernel.schema.types import LONG, StructType
-from adelta.spark.types import to_spark_schema
+from adelta.spark.types import check_columns, to_spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.kernel.schema.types import StructField
+    from adelta.kernel.schema.types import DataType, StructField
 
-__all__ = ["COMPUTED", "defined_schema", "described_schema"]
+__all__ = ["COMPUTED", "defined_schema", "defined_type", "described_schema"]
 
 _GENERATION, _SPARK_GENERATION = "delta.generationExpression", "GENERATION_EXPRESSION"
 _COMPUTING = (_GENERATION, "delta.identity.start", "delta.identity.step")
@@ -50,13 +53,30 @@ def defined_schema(
     """The schema of a table that CREATE TABLE defines, which Spark describes as JSON.
 
     Raises:
-        SchemaMismatchError: an identity column does not hold long integers.
+        SchemaMismatchError: an identity column does not hold long integers, or a column has a type
+            that Delta does not have.
     """
-    found = data_type_from_json(described)
-    assert isinstance(found, StructType)
+    found = _checked(described)
     return StructType(
         tuple(with_plain_texts(_of_table(field, identities.get(field.name))) for field in found)
     )
+
+
+def defined_type(described: str) -> DataType:
+    """The type of a column that Spark describes, as JSON, as the only one of a schema.
+
+    Raises:
+        SchemaMismatchError: it is none that Delta has.
+    """
+    [found] = _checked(json.loads(described))
+    return found.type
+
+
+def _checked(described: Mapping[str, Any]) -> StructType:
+    check_columns(s.StructType.fromJson(dict(described)))  # the kernel knows no collations
+    found = data_type_from_json(described)
+    assert isinstance(found, StructType)
+    return found
 
 
 def _of_table(field: StructField, identity: Mapping[str, Any] | None) -> StructField:
