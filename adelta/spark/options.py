@@ -328,8 +328,9 @@ class WriteOptions:
         # Sessions set this one for all of their writes.
         partitions = self.partition_overwrite if mode == "overwrite" else None
         partition_by = self.partition_by
-        if mode == self.schema_mode == "overwrite" and partition_by is None:
-            partition_by = ()  # in Spark the partitioning goes with the schema
+        if mode == self.schema_mode == "overwrite" and not partition_by:
+            # In Spark the partitioning goes with the schema, and then there are no partitions.
+            partition_by, partitions = (), None
         return WriteRequest(
             WriteKind(mode, self.schema_mode, self.replace_where, partitions or "static"),
             partition_by,

@@ -96,13 +96,17 @@ def test_options_of_delta_spark_say_what_a_write_does_to_the_table():
             kind(**options)
     dynamic = {"partitionOverwriteMode": "dynamic"}
     for options, condition in (
-        ({"overwriteSchema": "true"}, "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"),
+        (
+            {"overwriteSchema": "true", "partitionBy": "a"},
+            "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE",
+        ),
         ({"replaceWhere": "a = 1"}, "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE"),
     ):
         with pytest.raises(InvalidOptionError) as refused:
             kind(**options, **dynamic)
         told: Any = as_spark_has_it(refused.value)
         assert told.getCondition() == condition
+    assert kind(overwriteSchema="true", **dynamic).partition_overwrite == "static"
     with pytest.raises(InvalidExpressionError):
         kind(replaceWhere="a = = 1")
 

@@ -11,7 +11,11 @@ import pytest
 from pyspark.errors import PySparkException
 
 import adelta.sync
-from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError
+from adelta.errors import (
+    ConcurrentAppendError,
+    ConcurrentDeleteReadError,
+    InvalidOptionError,
+)
 from adelta.operations.distributed_write import commit_write
 from adelta.spark.exceptions import ConcurrentDeleteReadException
 from adelta.spark.options import WriteOptions
@@ -143,6 +147,22 @@ def test_a_write_of_an_old_plan_does_not_undo_a_commit_that_came_between(spark, 
     with pytest.raises(ConcurrentAppendError):
         call(commit_write, job, [])
     assert (500, "a") in pairs(path)
+
+
+def test_sessions_that_overwrite_partitions_replace_tables_without_any_with_their_schema(
+    spark, path
+):
+    table(spark, path)
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        writer = frame(spark, (7, "a")).write.format("adelta").mode("overwrite")
+        writer.option("overwriteSchema", "true").save(path)
+        assert pairs(path) == [(7, "a")]
+        with pytest.raises(InvalidOptionError, match=r"add \.option"):
+            writer.option("overwriteSchema", "true").partitionBy("p").save(path)
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert pairs(path) == [(7, "a")]
 
 
 def test_overwrite_schema_may_take_the_columns_away_that_cluster_the_table(spark, path):

@@ -73,9 +73,14 @@ def after_write(told: WriteState, spark: SparkSession) -> None:
 
 
 def _unless_schema_goes(mode: str, told: WriteState) -> str:
-    """A session's mode of overwriting partitions, for a write that may replace the columns."""
-    replaces = {k.lower(): v for k, v in told.options.items()}.get("overwriteschema", "false")
-    if mode.lower() == "dynamic" and replaces.lower() == "true":
+    """A session's mode of overwriting partitions, for a write that may replace the columns.
+
+    A table that has no partitions then is overwritten whole, as in delta-spark.
+    """
+    given = {k.lower(): v for k, v in told.options.items()}
+    replaces = given.get("overwriteschema", "false").lower() == "true"
+    has_partitions = bool(told.partition_by) or "partitionby" in given
+    if mode.lower() == "dynamic" and replaces and has_partitions:
         raise InvalidOptionError(
             "overwriteSchema replaces the whole table, and the session's"
             f" spark.sql.sources.{_OVERWRITE_MODE} asks for the partitions of the new rows alone:"
