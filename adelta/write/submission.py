@@ -114,7 +114,7 @@ class Submission:
         self.staged = staged
         self.read = read
         self._given_coordinator = coordinator
-        self.level = effective_level(staged, level)
+        self.level = effective_level(staged, read, level)
         self.engine = engine
         self.clock = clock
         self.timeout = timeout

@@ -67,7 +67,7 @@ async def test_rows_are_numbered_on_and_on_and_the_mark_goes_with_the_commit(
     raw = (tmp_path / "_delta_log" / f"{2:020}.json").read_bytes().split(b"\n")
     actions = {key: value for line in raw if line for key, value in orjson.loads(line).items()}
     assert actions["commitInfo"]["tags"] == {"delta.identity.schemaUpdate": "true"}
-    assert actions["commitInfo"]["isBlindAppend"] is False
+    assert actions["commitInfo"]["isBlindAppend"] is True
     schema = orjson.loads(actions["metaData"]["schemaString"])
     assert schema["fields"][0]["metadata"] == {
         "delta.identity.start": 1,

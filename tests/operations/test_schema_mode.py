@@ -50,7 +50,7 @@ async def test_new_columns_come_last_and_are_null_in_the_rows_there_are(tmp_path
     assert sorted(theirs, key=lambda row: row["id"]) == expected
     newest, _ = await history(open_table(uri))
     assert newest.operation_parameters["canMergeSchema"] == "true"
-    assert newest.is_blind_append is False
+    assert newest.is_blind_append is True
 
 
 async def test_data_that_brings_nothing_new_leaves_the_metadata_alone() -> None:

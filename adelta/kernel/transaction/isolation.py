@@ -3,7 +3,7 @@
 The levels and their names are Delta Spark's. A table says by `delta.isolationLevel` which one holds
 for it, `Serializable` where it says nothing; a transaction may ask for another one, but not for a
 weaker one than the table says. A commit that changes no data falls to `SnapshotIsolation`: it only
-moves rows about or is empty, so rows that others add do not concern it.
+moves rows about, or does nothing and has read nothing, so rows that others add do not concern it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.commit import Commit
     from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.transaction.read_set import ReadSet
 
 __all__ = ["IsolationLevel", "effective_level", "isolation_level"]
 
@@ -85,12 +86,15 @@ def isolation_level(
     return level
 
 
-def effective_level(staged: StagedChanges, asked: IsolationLevel) -> IsolationLevel:
+def effective_level(staged: StagedChanges, read: ReadSet, asked: IsolationLevel) -> IsolationLevel:
     """The level that `staged` commits under: `asked`, unless it only rearranges rows, or is empty.
 
-    A commit of nothing could have come before whatever was committed since it read.
+    What a commit of nothing has `read` is to hold all the same: changes of other tables may rest on
+    it, which are committed with this one.
     """
     if staged.metadata or staged.protocol or staged.set_transactions or staged.domains:
+        return asked
+    if not (staged.adds or staged.removes.num_rows or read.is_empty):
         return asked
     changes = any(add.data_change for add in staged.adds) or _any_true(
         staged.removes.column("data_change")

@@ -117,12 +117,16 @@ def test_a_commit_that_only_rearranges_rows_falls_to_snapshot_isolation() -> Non
     moved = AddFile("a", {}, 1, 1, data_change=False)
     quiet = removes_table([RemoveFile("b", 1, False)])
     asked = IsolationLevel.SERIALIZABLE
-    assert effective_level(StagedChanges("i", adds=(moved,), removes=quiet), asked) is (
+    assert effective_level(StagedChanges("i", adds=(moved,), removes=quiet), ReadSet(), asked) is (
         IsolationLevel.SNAPSHOT
     )
     loud = removes_table([RemoveFile("b", 1, True)])
-    assert effective_level(StagedChanges("i", adds=(moved,), removes=loud), asked) is asked
-    assert effective_level(StagedChanges("i", adds=(ADD,), removes=quiet), asked) is asked
+    assert (
+        effective_level(StagedChanges("i", adds=(moved,), removes=loud), ReadSet(), asked) is asked
+    )
+    assert (
+        effective_level(StagedChanges("i", adds=(ADD,), removes=quiet), ReadSet(), asked) is asked
+    )
 
 
 def test_only_levels_that_spark_knows_can_be_asked_for() -> None:
@@ -173,11 +177,20 @@ def test_a_commit_that_says_anything_else_keeps_its_level() -> None:
         {"domains": (DomainMetadata("mine", "x"),)},
     ]
     for other in others:
-        assert effective_level(StagedChanges("i", adds=(moved,), **other), asked) is asked
-    assert effective_level(StagedChanges("i"), asked) is IsolationLevel.SNAPSHOT
+        assert (
+            effective_level(StagedChanges("i", adds=(moved,), **other), ReadSet(), asked) is asked
+        )
+    assert effective_level(StagedChanges("i"), ReadSet(), asked) is IsolationLevel.SNAPSHOT
+    assert effective_level(StagedChanges("i"), ReadSet(whole_table=True), asked) is asked
     only = removes_table([RemoveFile("b", 1, False)])
-    assert effective_level(StagedChanges("i", removes=only), asked) is IsolationLevel.SNAPSHOT
-    assert effective_level(StagedChanges("i", adds=(moved,)), asked) is IsolationLevel.SNAPSHOT
+    assert (
+        effective_level(StagedChanges("i", removes=only), ReadSet(), asked)
+        is IsolationLevel.SNAPSHOT
+    )
+    assert (
+        effective_level(StagedChanges("i", adds=(moved,)), ReadSet(), asked)
+        is IsolationLevel.SNAPSHOT
+    )
 
 
 def test_a_commit_of_many_files_takes_little_more_memory_than_its_text() -> None:
