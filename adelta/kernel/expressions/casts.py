@@ -20,6 +20,8 @@ from adelta._arrow_values import column_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import is_numeric
 from adelta.kernel.expressions.text_values import (
+    FIRST_DAY,
+    LAST_DAY,
     UTC_NAMES,
     format_day,
     format_timestamp,
@@ -53,7 +55,6 @@ _CALENDAR = 146_097 * 86_400_000_000  # 400 years, after which days of the week 
 _CALENDAR_BEGINS = -62_135_510_400_000_000  # the second day of year 1
 _RULES_BEGIN = 4_102_444_800_000_000  # 2100: from here on all zones change by a rule
 _EPOCH = datetime(1970, 1, 1)
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of years 1 and 9999
 _MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=100)
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
@@ -266,7 +267,7 @@ def _to_string(values: Values, zone: str) -> Values:
     if pa.types.is_date32(source):
         days = values.cast(pa.int32())
         if pc.any(
-            pc.or_(pc.less(days, _FIRST_DAY), pc.greater(days, _LAST_DAY)), min_count=0
+            pc.or_(pc.less(days, FIRST_DAY), pc.greater(days, LAST_DAY)), min_count=0
         ).as_py():
             return _each(days, format_day, t.STRING, False)
         return values.cast(pa.string())

@@ -16,6 +16,8 @@ from zoneinfo import ZoneInfo
 from adelta.errors import InvalidExpressionError
 
 __all__ = [
+    "FIRST_DAY",
+    "LAST_DAY",
     "UTC_NAMES",
     "format_day",
     "format_timestamp",
@@ -36,7 +38,8 @@ _TIMESTAMP = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS_OF_CYCLE = 146_097  # 400 years, after which the calendar comes again
-_FIRST_DAY, _LAST_DAY = (day.toordinal() - _EPOCH.toordinal() for day in (date.min, date.max))
+FIRST_DAY, LAST_DAY = (day.toordinal() - _EPOCH.toordinal() for day in (date.min, date.max))
+"""The days of years 1 and 9999, which Python's `date` holds, counted from 1970."""
 # Java's String.trim and Spark's trimAll: all controls and the space.
 _BLANK = "".join(map(chr, range(33))) + "\x7f"
 
@@ -191,7 +194,7 @@ def _parse(text: str) -> tuple[datetime, int, str | None] | None:
 def format_day(days: int) -> str:
     """How a cast to string writes a date, which is so many days after 1970."""
     cycles = 0
-    if not _FIRST_DAY <= days <= _LAST_DAY:
+    if not FIRST_DAY <= days <= LAST_DAY:
         cycles = days // _DAYS_OF_CYCLE
     near = _EPOCH.date() + timedelta(days=days - cycles * _DAYS_OF_CYCLE)
     year = near.year + 400 * cycles

@@ -10,9 +10,15 @@ import orjson
 from adelta.errors import InvalidTableError
 from adelta.kernel.schema import types as t
 
-__all__ = ["data_type_from_json", "schema_from_string", "schema_to_string", "type_to_json"]
+__all__ = [
+    "PRIMITIVES",
+    "data_type_from_json",
+    "schema_from_string",
+    "schema_to_string",
+    "type_to_json",
+]
 
-_PRIMITIVES = {
+PRIMITIVES = {
     p.name: p
     for p in (
         t.STRING,
@@ -89,7 +95,7 @@ def data_type_from_json(raw: object, _depth: int = 0) -> t.DataType:
 
 
 def _primitive(name: str) -> t.DataType:
-    found = _PRIMITIVES.get(name) or _ALIASES.get(name)
+    found = PRIMITIVES.get(name) or _ALIASES.get(name)
     if found is not None:
         return found
     if name == "decimal":

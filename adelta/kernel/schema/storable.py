@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.geospatial import shape_of
+from adelta.kernel.schema.json import PRIMITIVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["check_storable"]
-
-_STORABLE = (
-    t.STRING, t.LONG, t.INTEGER, t.SHORT, t.BYTE, t.FLOAT, t.DOUBLE, t.BOOLEAN, t.BINARY, t.DATE,
-    t.TIMESTAMP, t.TIMESTAMP_NTZ, t.VARIANT, t.VOID,
-)  # fmt: skip
 
 
 def check_storable(data_type: t.DataType, shown: str = "") -> None:
@@ -29,7 +25,11 @@ def check_storable(data_type: t.DataType, shown: str = "") -> None:
         SchemaMismatchError: it is no type of the protocol's, or holds one that is none.
     """
     for path, each in _leaves(data_type, shown):
-        if isinstance(each, t.DecimalType) or each in _STORABLE or shape_of(each) is not None:
+        if (
+            isinstance(each, t.DecimalType)
+            or each in PRIMITIVES.values()
+            or shape_of(each) is not None
+        ):
             continue
         raise SchemaMismatchError(
             f"column {path!r} is of type {each}, which Delta tables do not have; choose another "

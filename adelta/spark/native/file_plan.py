@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from adelta.errors import ChecksumMismatchError, InvalidTableError
 from adelta.kernel.actions.file_actions import DeletionVectorDescriptor
 from adelta.kernel.deletion_vector.blob import framed_range
 from adelta.kernel.deletion_vector.descriptor import inline_bytes, vector_path
+from adelta.kernel.expressions.text_values import FIRST_DAY, LAST_DAY
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema import types as t
 
@@ -48,8 +48,6 @@ ROW_ID_COLUMNS = ("base_row_id", "default_row_commit_version")
 _NUMBER, _REAL, _LENGTH = struct.Struct(">q"), struct.Struct(">d"), struct.Struct(">i")
 _SIZES = struct.Struct(">qq")
 _NULL, _VALUE = b"\x00", b"\x01"
-_EPOCH = date(1970, 1, 1)
-_FIRST_DAY, _LAST_DAY = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
 def encode_files(
@@ -180,7 +178,7 @@ def _ends(column: ColumnStatistics) -> bytes | None:
         return _NULL + _NULL
     if pa.types.is_date(column.ends[0].type):
         days = [each.cast(pa.int32()).as_py() for each in column.ends]
-        if not _FIRST_DAY <= days[0] <= days[1] <= _LAST_DAY:
+        if not FIRST_DAY <= days[0] <= days[1] <= LAST_DAY:
             return None
     return b"".join(_VALUE + _text(str(each.as_py())) for each in column.ends)
 
