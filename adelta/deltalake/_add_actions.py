@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pyarrow as pa
 
 from adelta.deltalake._arrow import arrow_type
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from adelta.kernel.table_properties import TableProperties
 
-__all__ = ["add_actions", "file_statistics", "partition_values", "physical_name"]
+__all__ = ["add_actions", "partition_values", "physical_name"]
 
+_EXACT = Context(prec=100)
 _FIXED: tuple[pa.Field[Any], ...] = (
     pa.field("path", pa.string(), nullable=False),
     pa.field("size_bytes", pa.int64(), nullable=False),
@@ -60,7 +61,11 @@ def add_actions(
     partitions = [field for field in known if field is not None]
     leaves = stats_leaves(schema, properties, partition_columns)
     others = _of_leaves(schema, leaves) if leaves else t.StructType(())
-    stats = [orjson.loads(text) if text else {} for text in files.column("stats").to_pylist()]
+    # Decimals keep the digits that the log has: a double would round them.
+    stats = [
+        json.loads(text, parse_float=Decimal) if text else {}
+        for text in files.column("stats").to_pylist()
+    ]
     arrays: list[Any] = [
         files.column("path").cast(pa.string()),
         files.column("size"),
@@ -75,7 +80,7 @@ def add_actions(
     ):
         kind = of_type(others)
         if kind is not None:
-            rows = [_values(one.get(key) or {}, others, of_type) for one in stats]
+            rows = [_values(one.get(key) or {}, others, of_type, up=name == "max") for one in stats]
             fields.append(pa.field(name, kind))
             arrays.append(pa.array(rows, kind))
     if partitions:
@@ -132,7 +137,11 @@ def _struct(kind: t.StructType, typed: Callable[[t.DataType], Any]) -> Any:
 
 
 def _values(
-    raw: Mapping[str, Any], kind: t.StructType, typed: Callable[[t.DataType], Any]
+    raw: Mapping[str, Any],
+    kind: t.StructType,
+    typed: Callable[[t.DataType], Any],
+    *,
+    up: bool,
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in kind:
@@ -142,21 +151,24 @@ def _values(
         value = raw.get(physical_name(field))
         if isinstance(field.type, t.StructType):
             inner = value if isinstance(value, dict) else {}
-            found[field.name] = _values(inner, field.type, typed)
+            found[field.name] = _values(inner, field.type, typed, up=up)
         elif isinstance(value, dict):
             found[field.name] = None
         else:
-            found[field.name] = _value(value, arrow)
+            found[field.name] = _value(value, arrow, up=up)
     return found
 
 
-def _value(raw: Any, arrow: Any) -> Any:
-    """The value of a type as the JSON of statistics has it; None where it is none of it."""
+def _value(raw: Any, arrow: Any, *, up: bool) -> Any:
+    """The value of a type as the JSON of statistics has it; None where it is none of it.
+
+    What the type cannot hold exactly is rounded, to the next greater value if `up`.
+    """
     if raw is None or pa.types.is_boolean(arrow):
         return raw if isinstance(raw, bool | None) else None
     try:
         if pa.types.is_decimal(arrow):
-            return Decimal(str(raw))
+            return _decimal(Decimal(str(raw)), arrow, up=up)
         if pa.types.is_date(arrow):
             return date.fromisoformat(str(raw)[:10])
         if pa.types.is_timestamp(arrow):
@@ -166,29 +178,18 @@ def _value(raw: Any, arrow: Any) -> Any:
         if pa.types.is_floating(arrow):
             return float(raw)
         if pa.types.is_integer(arrow):
-            return int(raw)
+            limit = 1 << (arrow.bit_width - 1)
+            value = Decimal(raw)
+            if not -limit <= value < limit:
+                return None
+            return int(value.to_integral_value(ROUND_CEILING if up else ROUND_FLOOR))
     except (ValueError, ArithmeticError):
         return None
     return raw if isinstance(raw, str) else None
 
 
-def file_statistics(text: str | None, schema: t.StructType) -> dict[str, Any]:
-    """How many rows a file has, and of each plain column its nulls and bounds, as far as is known.
-
-    ``{"num_records": 3, "columns": {"id": (0, 1, 3)}}``: nulls, least and greatest value.
-    """
-    stats = orjson.loads(text) if text else {}
-    nulls, least, most = (stats.get(key) or {} for key in ("nullCount", "minValues", "maxValues"))
-    columns: dict[str, tuple[int | None, Any, Any]] = {}
-    for field in schema:
-        arrow = None if isinstance(field.type, t.StructType) else _bound_type(field.type)
-        if arrow is None:
-            continue
-        name = physical_name(field)
-        count = nulls.get(name)
-        columns[field.name] = (
-            count if isinstance(count, int) else None,
-            _value(least.get(name), arrow),
-            _value(most.get(name), arrow),
-        )
-    return {"num_records": stats.get("numRecords"), "columns": columns}
+def _decimal(value: Decimal, arrow: Any, *, up: bool) -> Decimal | None:
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    found = value.quantize(Decimal(1).scaleb(-arrow.scale), rounding, _EXACT)
+    fits = not found or found.adjusted() < arrow.precision - arrow.scale
+    return found if fits else None

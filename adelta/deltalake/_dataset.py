@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from adelta.deltalake._add_actions import file_statistics, partition_values
+from adelta.deltalake._add_actions import partition_values, physical_name
 from adelta.deltalake._filters import where_of
 from adelta.deltalake.exceptions import DeltaProtocolError, raises_as_deltalake
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.data_skipping.statistic import (
+    MAX_VALUES,
+    MIN_VALUES,
+    NULL_COUNT,
+    NUM_RECORDS,
+    Statistic,
+)
+from adelta.kernel.data_skipping.stats_parse import parse_stats
+from adelta.kernel.schema import types as t
+from adelta.kernel.statistics import has_bounds
 
 if TYPE_CHECKING:
     from adelta.deltalake._raw import RawDeltaTable
@@ -81,55 +92,93 @@ def dataset_of(
 
 
 def dataset_partitions(table: RawDeltaTable, predicate: Any) -> list[tuple[str, Any]]:
-    """The path of each file, and what is true of all of its rows."""
+    """The path of each file, and an expression that is true of all of its rows."""
     snapshot = table.snapshot
-    kind = snapshot.delta_schema
-    partitions = [f for f in kind if f.name in snapshot.partition_columns]
-    others = type(kind)(tuple(f for f in kind if f not in partitions))
-    where = where_of(predicate, kind)
+    schema = snapshot.delta_schema
+    partitions = [f for f in schema if f.name in snapshot.partition_columns]
+    columns = [
+        f for f in schema if f not in partitions and (has_bounds(f.type) or f.type == t.BOOLEAN)
+    ]
+    where = where_of(predicate, schema)
     files = snapshot.files(where, columns=["path", "partition_values", "stats"])
+    statistics = _statistics(files.column("stats"), columns)
+    paths, values = (files.column(name).to_pylist() for name in ("path", "partition_values"))
     found = []
-    for path, values, stats in zip(
-        *(files.column(name).to_pylist() for name in ("path", "partition_values", "stats")),
-        strict=True,
-    ):
-        known = partition_values(dict(values or ()), partitions)
-        expression = _expression(known, file_statistics(stats, others), table)
-        found.append((decode_path(path), expression))
+    for place, (path, texts) in enumerate(zip(paths, values, strict=True)):
+        known = partition_values(dict(texts or ()), partitions)
+        conditions = _partition_conditions(known, snapshot.schema)
+        conditions += _conditions(statistics, place, [field.name for field in columns])
+        expression = reduce(and_, conditions) if conditions else None
+        found.append((decode_path(str(path)), expression))
     return found
 
 
-def _expression(known: dict[str, Any], stats: dict[str, Any], table: RawDeltaTable) -> Any:
-    """What is true of all rows of a file."""
+def _statistics(texts: Any, columns: list[t.StructField]) -> dict[tuple[str, ...], Any]:
+    """The statistics of these columns, an array each with a value per file.
+
+    Bounds are those of scans, which hold whatever a writer rounds.
+    """
+    wanted = [Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)]
+    for field in columns:
+        for kind, of_type in (
+            (NULL_COUNT, t.LONG),
+            (MIN_VALUES, field.type),
+            (MAX_VALUES, field.type),
+        ):
+            source = (kind, physical_name(field))
+            wanted.append(Statistic((kind, field.name), source, of_type))
+    found = parse_stats(texts, wanted)
+    for field in columns:
+        path = (MAX_VALUES, field.name)
+        if field.type in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
+            found[path] = _end_of_millisecond(found[path])
+    return found
+
+
+def _end_of_millisecond(times: Any) -> Any:
+    """Times that are at least as late: writers may cut a greatest one to milliseconds."""
     import pyarrow.compute as pc
 
-    schema = table.snapshot.schema
+    latest_start = pa.scalar((1 << 63) - 1 - 1000, pa.int64())
+    starts = pc.min_element_wise(times.cast(pa.int64()), latest_start, skip_nulls=False)
+    return pc.add(starts, 1000).cast(times.type)
+
+
+def _partition_conditions(known: dict[str, Any], schema: pa.Schema) -> list[Any]:
+    import pyarrow.compute as pc
+
+    return [
+        pc.field(name).is_null()
+        if value is None
+        else pc.field(name) == pa.scalar(value, schema.field(name).type)
+        for name, value in known.items()
+    ]
+
+
+def _conditions(
+    statistics: dict[tuple[str, ...], Any], place: int, columns: list[str]
+) -> list[Any]:
+    """Conditions that the statistics of the file at `place` prove of all of its rows."""
+    import pyarrow.compute as pc
+
     found: list[Any] = []
-    for name, value in known.items():
-        scalar = pa.scalar(value, schema.field(name).type)
-        found.append(pc.field(name).is_null() if value is None else pc.field(name) == scalar)
     lower: list[Any] = []
     upper: list[Any] = []
-    for name, (nulls, least, most) in stats["columns"].items():
-        field, arrow = pc.field(name), schema.field(name).type
-        if nulls is not None and nulls == stats["num_records"]:
+    num_records = statistics[NUM_RECORDS,][place].as_py()
+    for name in columns:
+        field = pc.field(name)
+        nulls = statistics[NULL_COUNT, name][place].as_py()
+        least, most = statistics[MIN_VALUES, name][place], statistics[MAX_VALUES, name][place]
+        if nulls is not None and nulls == num_records:
             found.append(field.is_null())
             continue
         if nulls == 0:
             found.append(field.is_valid())
-        if least is None or most is None or nulls is None:
+        if nulls is None or not (least.is_valid and most.is_valid):
             continue
-        if pa.types.is_timestamp(arrow):
-            most += timedelta(milliseconds=1)  # statistics may be cut to milliseconds
-        bounds = (field >= pa.scalar(least, arrow), field <= pa.scalar(most, arrow))
-        # each alone, which is the form that pyarrow makes use of
+        bounds = (field >= least, field <= most)
+        # pyarrow makes use of bounds that stand each by itself.
         low, high = bounds if nulls == 0 else [bound | field.is_null() for bound in bounds]
         lower.append(low)
         upper.append(high)
-    found += lower + upper
-    if not found:
-        return None
-    whole = found[0]
-    for each in found[1:]:
-        whole = whole & each
-    return whole
+    return found + lower + upper
