@@ -13,13 +13,21 @@ from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.log_path import checkpoint_path, commit_path
 from adelta.log.load import load_state
-from adelta.operations import checkpoint, create_table, detail, history, write_table
+from adelta.operations import (
+    checkpoint,
+    create_table,
+    detail,
+    history,
+    set_properties,
+    write_table,
+)
 from adelta.table import Table, open_table
 from tests.support.builders import TableBuilder
 from tests.support.stores import CountingStore, OverlookingStore, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 ROWS = pa.table({"id": [1, 2], "p": ["x", "y"]})
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -207,3 +215,12 @@ async def test_commits_write_a_checkpoint_every_interval() -> None:
         checkpoint_path(4),
     ]
     assert (await (await open_table(uri).snapshot()).scan().to_arrow()).num_rows == 10
+
+
+async def test_changes_of_metadata_alone_state_empty_metrics_in_the_log(tmp_path: Path) -> None:
+    table = await create_table(str(tmp_path), SCHEMA)
+    await set_properties(table, {"note": "x"})
+    for version in (0, 1):
+        (info, *_) = (tmp_path / commit_path(version)).read_text().splitlines()
+        assert '"operationMetrics":{}' in info
+    assert [dict(entry.operation_metrics) for entry in await history(table)] == [{}, {}]

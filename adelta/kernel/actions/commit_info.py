@@ -30,6 +30,8 @@ _KNOWN = {
     "tags": "tags",
 }
 
+_ALWAYS_WRITTEN = ("operation_parameters", "operation_metrics")
+
 NAMED_ENTRIES = frozenset(_KNOWN)
 """The entries of `commitInfo` that have a field here."""
 
@@ -81,12 +83,15 @@ class CommitInfo:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The action's body as the log writes it; absent fields are left out."""
+        """The action's body as the log writes it; absent fields are left out.
+
+        Parameters and metrics are written even where they are empty, as Delta Spark does.
+        """
         body: dict[str, Any] = {}
         for key, name in _KNOWN.items():
             value = getattr(self, name)
             if isinstance(value, Mapping):
-                if value or name == "operation_parameters":
+                if value or name in _ALWAYS_WRITTEN:
                     body[key] = dict(value)
             elif value is not None:
                 body[key] = value
