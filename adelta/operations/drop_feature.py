@@ -10,16 +10,13 @@ table that every client reads.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from adelta import _compute as pc
 from adelta._arguments import checked
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import check_maintenance, publish
 from adelta.errors import HistoryRetainedError, InvalidOptionError, InvalidUseError
-from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_features import (
     CHECKPOINT_PROTECTION,
     CHECKPOINT_PROTECTION_BEFORE,
@@ -35,25 +32,20 @@ from adelta.kernel.table_features import (
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.cleanup import clean_log
 from adelta.operations.alter import AlterMetrics, altering
-from adelta.operations.clustering import keep_clustering
-from adelta.operations.copies import move_rows
 from adelta.operations.feature_history import oldest_commit, used_in_history
-from adelta.read.opener import open_data_file
-from adelta.table import Table, begin, clock_of, latest_state, opened, roots_of
+from adelta.operations.feature_traces import remove_traces, with_values
+from adelta.table import Table, begin, clock_of, latest_state, opened
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.kernel.actions.file_actions import AddFile
-    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_features import TableFeature
     from adelta.log.state import LogState
     from adelta.table import TableOrAddress
 
 __all__ = ["drop_feature"]
 
-_FOOTERS_AT_ONCE = 32
 _BARRIER = 3  # checkpoints: a reader that cannot use one of them may try two earlier ones
 
 
@@ -157,9 +149,15 @@ class _Dropping:
 
     async def run(self) -> AlterMetrics:
         """Do all of it."""
-        cleaned = await self._clean()
+        removed = await remove_traces(
+            self.table,
+            self.feature,
+            self.removal,
+            parameters={"feature": self.feature.name, **self.removal.parameters},
+            user_metadata=self.user_metadata,
+        )
         if self.truncate_history:
-            await self._truncate(cleaned)
+            await self._truncate(removed.version is not None)
             return await self._downgrade()
         guarded = self.removal.protects_history
         for _ in range(_BARRIER if guarded else 0):
@@ -168,50 +166,6 @@ class _Dropping:
         if guarded:
             await self._checkpoint()
         return metrics
-
-    async def _clean(self) -> bool:
-        """Commit a version that does not use the feature; whether that was needed."""
-        removal = self.removal
-        async with altering(
-            self.table,
-            removal.operation,
-            {"feature": self.feature.name, **removal.parameters},
-            user_metadata=self.user_metadata,
-            storage_options=None,
-        ) as (tx, _):
-            before = tx.configuration
-            files = await (tx.read_set() if removal.exclusive else tx.live_files())
-            marked = await in_thread(_with_values, files, *removal.cleared)
-            moved = await self._to_be_moved(files, before.metadata)
-            cleaned = await in_thread(removal.cleaned, before.metadata)
-            if cleaned != before.metadata:
-                await keep_clustering(tx, cleaned)
-                tx.staging.metadata = cleaned
-            if removal.domains is None:
-                for domain in await tx.read_domains():
-                    tx.staging.set_domain(domain, None)
-            if moved:
-                await move_rows(tx, roots_of(self.table), before, moved)
-            if marked.num_files:
-                cleared: dict[str, Any] = dict.fromkeys(removal.cleared)
-                tx.staging.add_again(replace(file, **cleared) for file in marked.rows())
-        return tx.version is not None
-
-    async def _to_be_moved(self, files: FileSet, metadata: Metadata) -> list[AddFile]:
-        """Those of `files` whose rows have to be written anew."""
-        removal, clean = self.removal, self.removal.clean
-        if not removal.all_files(metadata):
-            return list((await in_thread(_with_values, files, removal.column)).rows())
-        every = list(files.rows())
-        if clean is None:
-            return every
-
-        async def is_clean(file: AddFile) -> bool:
-            opened_file = await open_data_file(roots_of(self.table), file)
-            return clean(opened_file.layout.schema, metadata)
-
-        done = await map_concurrent(is_clean, every, limit=_FOOTERS_AT_ONCE)
-        return [file for file, is_done in zip(every, done, strict=True) if not is_done]
 
     async def _barrier(self) -> None:
         async with begin(
@@ -281,7 +235,7 @@ class _Dropping:
             storage_options=None,
         ) as (tx, _):
             files = await tx.read_set()
-            used = await in_thread(_with_values, files, removal.column, *removal.cleared)
+            used = await in_thread(with_values, files, removal.column, *removal.cleared)
             if (
                 removal.cleaned(tx.metadata) != tx.metadata
                 or removal.obstacle(tx.metadata) is not None
@@ -302,13 +256,3 @@ class _Dropping:
                 if await tx.read_domain(domain) is not None:
                     tx.staging.set_domain(domain, None)
         return AlterMetrics(tx.version)
-
-
-def _with_values(files: FileSet, *columns: str | None) -> FileSet:
-    """Those of `files` whose action has a value in one of the columns."""
-    present: Any = None  # the stubs know no function of two columns
-    for column in columns:
-        if column is not None:
-            valid = files.table.column(column).is_valid()
-            present = valid if present is None else pc.or_(present, valid)
-    return FileSet(files.table.slice(0, 0) if present is None else files.table.filter(present))

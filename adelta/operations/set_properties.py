@@ -13,6 +13,8 @@ from adelta.kernel.actions.protocol import TABLE_FEATURES_READER, TABLE_FEATURES
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
+    COLUMN_MAPPING,
+    COLUMN_MAPPING_MODE,
     check_change,
     completed_metadata,
     raised_protocol,
@@ -25,6 +27,7 @@ from adelta.kernel.table_properties import CONSTRAINT_PREFIX, PROTOCOL_KEYS, Tab
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
 from adelta.operations.evolve import stage_metadata
+from adelta.operations.feature_traces import remove_traces
 from adelta.operations.row_tracking import backfill_row_ids
 from adelta.table import latest_state, opened
 
@@ -38,6 +41,9 @@ __all__ = ["set_properties", "unset_properties"]
 
 _COMMENT = "comment"
 """The property that is the table's description, as Delta Spark has it."""
+
+_UNMAPPED = "none"
+"""The mode of tables that do not map their columns."""
 
 _RETENTIONS = tuple(
     p.key.lower()
@@ -60,7 +66,9 @@ async def set_properties(
     by ``delta.minReaderVersion`` and ``delta.minWriterVersion``, as by `upgrade_protocol`: none of
     them is kept as a property. The property ``comment`` is the table's description. Before
     `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which takes it along, rows
-    that are there are given ids, in commits of their own.
+    that are there are given ids, in commits of their own. Where `delta.columnMapping.mode` becomes
+    ``none``, all data files are rewritten with the names of columns that users see, in a commit of
+    its own that comes first.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -76,6 +84,12 @@ async def set_properties(
     if switches_row_tracking_on(asked):
         await _check_beforehand(table, asked, storage_options)
         await backfill_row_ids(table, storage_options=storage_options)
+    if COLUMN_MAPPING_MODE.key in asked and COLUMN_MAPPING_MODE.read(asked) == _UNMAPPED:
+        stopped = await _stop_mapping(
+            table, {COLUMN_MAPPING_MODE.key: _UNMAPPED}, user_metadata, storage_options
+        )
+        if stopped.version is not None and len(asked) == 1:
+            return stopped
     async with altering(
         table,
         "SET TBLPROPERTIES",
@@ -104,7 +118,9 @@ async def unset_properties(
 ) -> AlterMetrics:
     """Remove properties of a table, so that their defaults hold again.
 
-    One that is not set is an error, unless `if_exists`.
+    One that is not set is an error, unless `if_exists`. Where `delta.columnMapping.mode` is
+    removed, all data files are rewritten with the names of columns that users see, in a commit of
+    its own that comes first.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -115,6 +131,12 @@ async def unset_properties(
         StorageError: the store refused or failed.
     """
     wanted = list(names)
+    if COLUMN_MAPPING_MODE.key.lower() in map(str.lower, wanted):
+        stopped = await _stop_mapping(table, None, user_metadata, storage_options)
+        if stopped.version is not None:
+            wanted = [name for name in wanted if name.lower() != COLUMN_MAPPING_MODE.key.lower()]
+            if not wanted:
+                return stopped
     async with altering(
         table,
         "UNSET TBLPROPERTIES",
@@ -201,6 +223,31 @@ def _joined(before: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, st
     stored = stored_properties(asked)
     folded = {key.lower() for key in stored}
     return {**{k: v for k, v in before.items() if k.lower() not in folded}, **stored}
+
+
+async def _stop_mapping(
+    table: TableOrAddress,
+    properties: Mapping[str, str] | None,
+    user_metadata: str | None,
+    storage_options: Mapping[str, str] | None,
+) -> AlterMetrics:
+    """Rewrite the files of a table that maps its columns, so that it does not; no-op of another.
+
+    `properties` are set in the same commit.
+    """
+    async with opened(table, storage_options) as handle:
+        state = await latest_state(handle)
+        removal = COLUMN_MAPPING.removal
+        if removal is None or state.configuration.column_mapping_mode == _UNMAPPED:
+            return AlterMetrics(None)
+        return await remove_traces(
+            handle,
+            COLUMN_MAPPING,
+            removal,
+            parameters={},
+            properties=properties,
+            user_metadata=user_metadata,
+        )
 
 
 async def _check_beforehand(

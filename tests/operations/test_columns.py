@@ -139,23 +139,67 @@ async def test_names_that_parquet_cannot_hold_need_mapping() -> None:  # C5-05
     [
         ("none", "id", "the only mode that an existing table can change to is name"),
         ("id", "name", "the only mode"),
-        ("name", "none", "drop_feature columnMapping"),
         ("name", "nonsense", "must be one of"),
     ],
 )
-async def test_modes_change_from_none_to_name_alone(mode: str, to: str, message: str) -> None:
+async def test_a_mapping_mode_other_than_none_to_name_or_to_none_is_refused(mode: str, to: str, message: str) -> None:
     table = await new_table(mode=mode)
     with pytest.raises(InvalidPropertyError, match=message):
         await set_properties(table, {MODE: to})
     assert (await table.snapshot()).version == 0
 
 
-async def test_the_mode_cannot_be_unset_nor_the_highest_id_set() -> None:
+async def test_the_highest_column_id_cannot_be_set() -> None:
     table = await new_table()
-    with pytest.raises(InvalidPropertyError, match="drop_feature"):
-        await unset_properties(table, [MODE])
     with pytest.raises(InvalidPropertyError, match="cannot be set"):
         await set_properties(table, {"delta.columnMapping.maxColumnId": "100"})
+
+
+@pytest.mark.parametrize("unset", [False, True])
+@pytest.mark.parametrize("mode", ["name", "id"])
+async def test_a_table_that_stops_mapping_its_columns_is_rewritten_without_a_data_change(
+    tmp_path: Path, mode: str, unset: bool
+) -> None:
+    uri = str(tmp_path)
+    async with await new_table(uri=uri, mode=mode, partition_by=["p"]) as table:
+        await rename_column(table, "id", "key")
+        protocol = (await table.snapshot()).protocol
+        before = sorted(await rows(table), key=lambda row: row["key"])
+        if unset:
+            done = await unset_properties(table, [MODE])
+        else:
+            done = await set_properties(table, {MODE: "none"})
+        assert done.version == 2
+        snapshot = await table.snapshot()
+        assert snapshot.properties == ({} if unset else {MODE: "none"})
+        assert snapshot.protocol == protocol
+        assert sorted(await rows(table), key=lambda row: row["key"]) == before
+        for _, parquet in await files_of(table):
+            assert parquet.names == ["key", "s", "l"]
+        assert (await history(table))[0].operation == "REMOVE COLUMN MAPPING"
+        commit = (tmp_path / "_delta_log/00000000000000000002.json").read_text()
+        assert '"dataChange":true' not in commit
+        assert await set_properties(table, {MODE: "none", "a": "b"}) == AlterMetrics(3)
+    assert deltalake.DeltaTable(uri).to_pyarrow_table().num_rows == 2
+
+
+async def test_other_properties_are_set_after_the_files_of_a_mapped_table_were_rewritten() -> None:
+    table = await new_table()
+    assert await set_properties(table, {MODE: "none", "delta.appendOnly": "true"}) == AlterMetrics(2)
+    assert (await table.snapshot()).properties == {MODE: "none", "delta.appendOnly": "true"}
+
+
+async def test_a_table_whose_names_or_features_need_mapping_does_not_stop_mapping() -> None:
+    table = await new_table()
+    await rename_column(table, "id", "the id")
+    with pytest.raises(SchemaMismatchError, match="needs column mapping; rename the column"):
+        await set_properties(table, {MODE: "none"})
+    await rename_column(table, "the id", "id")
+    await set_properties(table, {"delta.enableIcebergCompatV2": "true"})
+    before = (await table.snapshot()).version
+    with pytest.raises(InvalidPropertyError, match="enableIcebergCompatV2 needs mapped columns"):
+        await set_properties(table, {MODE: "none"})
+    assert (await table.snapshot()).version == before
 
 
 async def test_ids_that_two_columns_share_are_refused() -> None:

@@ -60,8 +60,9 @@ def _check(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> No
     if before is not None and was != now:
         if was != _UNMAPPED and now == _UNMAPPED:
             raise InvalidPropertyError(
-                f"{key} cannot go from {was} to {now}: files would have to be written anew; drop "
-                f"the feature instead (drop_feature {COLUMN_MAPPING.name})"
+                f"{key} cannot go from {was} to {now} within this change: data files have to be "
+                f"rewritten for that; set it by set_properties, or drop the feature "
+                f"{COLUMN_MAPPING.name}"
             )
         if (was, now) != (_UNMAPPED, "name"):
             raise InvalidPropertyError(
