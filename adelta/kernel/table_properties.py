@@ -381,6 +381,10 @@ class TableProperties:
         "delta.universalFormat.enabledFormats", parse_names, ()
     )
     """The other table formats that metadata is kept in."""
+    iceberg_atomic_conversion: ClassVar[Property[bool]] = Property(
+        "delta.universalFormat.iceberg.atomicConversion.supported", parse_boolean, False
+    )
+    """Whether catalogs may convert commits to Iceberg's metadata within the commit."""
 
 
 PROPERTIES: tuple[Property[object], ...] = tuple(

@@ -45,6 +45,7 @@ from adelta.kernel.table_features import (
     validate_properties,
     with_owner_of,
 )
+from adelta.kernel.table_properties import TableProperties
 from adelta.kernel.transaction.creation import NewTable
 from adelta.operations.clustering import CLUSTERED, clustering_paths
 from adelta.operations.evolve import partition_names
@@ -273,4 +274,7 @@ def _succeeding(metadata: Metadata, before: TableConfiguration) -> Metadata:
         metadata = replace(metadata, schema_string=schema_to_string(schema))
     if before.management is not None:
         metadata = replace(metadata, id=before.metadata.id)
-    return metadata.with_configuration({**metadata.configuration, **kept})
+    # Of what outlasts a definition this alone is the user's to change with the new one.
+    atomic = TableProperties.iceberg_atomic_conversion.key
+    said = {key: value for key, value in metadata.configuration.items() if key == atomic}
+    return metadata.with_configuration({**metadata.configuration, **kept, **said})

@@ -17,6 +17,7 @@ from adelta.operations import (
     add_columns,
     change_column,
     create_table,
+    replace_table,
     set_properties,
     unset_properties,
     write_table,
@@ -218,3 +219,30 @@ async def test_files_hold_partition_columns_where_a_property_asks_for_it(
     table = await new_table(FLAT, mode="none", partition_by=["p"], properties=properties)
     assert [parquet.names for _, parquet in await files_of(table)] == [["id", "n", "p"]] * 2
     assert [row["p"] for row in await rows(table)] == ["x", None, None]
+
+
+ATOMIC = "delta.universalFormat.iceberg.atomicConversion.supported"
+
+
+@pytest.mark.parametrize("version", [V1, V2, {"delta.enableIcebergCompatV3": "true"}])
+async def test_new_tables_for_iceberg_are_marked_as_fit_for_atomic_conversion(
+    version: dict[str, str],
+) -> None:
+    table = await new_table(FLAT, mode="name", properties=version)
+    assert (await table.snapshot()).properties[ATOMIC] == "true"
+    kept = await new_table(FLAT, mode="name", properties=version | {ATOMIC: "false"})
+    assert (await kept.snapshot()).properties[ATOMIC] == "false"
+    await replace_table(kept, FLAT.schema, properties=version)
+    assert (await kept.snapshot()).properties[ATOMIC] == "false"
+    await replace_table(kept, FLAT.schema, properties=version | {ATOMIC: "true"})
+    assert (await kept.snapshot()).properties[ATOMIC] == "true"
+
+
+async def test_existing_tables_are_marked_for_atomic_conversion_by_their_users_alone() -> None:
+    table = await new_table(FLAT, mode="name")
+    await set_properties(table, V2)
+    assert ATOMIC not in (await table.snapshot()).properties
+    with pytest.raises(InvalidPropertyError, match="must be true or false"):
+        await set_properties(table, {ATOMIC: "maybe"})
+    await set_properties(table, {ATOMIC: "true"})
+    assert (await table.snapshot()).properties[ATOMIC] == "true"

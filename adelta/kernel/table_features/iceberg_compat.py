@@ -29,7 +29,7 @@ from adelta.kernel.table_features.row_tracking import (
     may_hold_row_ids,
     row_id_columns,
 )
-from adelta.kernel.table_properties import Property, parse_boolean
+from adelta.kernel.table_properties import Property, TableProperties, parse_boolean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,6 +68,7 @@ _NESTED_IDS_FROM: Final = 2
 _V1 = Property("delta.enableIcebergCompatV1", parse_boolean, False)
 _V2 = Property("delta.enableIcebergCompatV2", parse_boolean, False)
 _V3 = Property("delta.enableIcebergCompatV3", parse_boolean, False)
+_ATOMIC_CONVERSION = TableProperties.iceberg_atomic_conversion
 
 
 def _switch(enabled: Property[bool]) -> Callable[[Metadata], bool]:
@@ -97,8 +98,9 @@ def _completing(
 ) -> Callable[[Metadata | None, Metadata, Protocol, Callable[[], str]], Metadata]:
     """A hook: what compatibility with Iceberg takes, where it is unsaid.
 
-    A new table maps its columns; where version 3 begins to be kept, rows are tracked. From version
-    2 on elements of arrays, and keys and values of maps, have ids too (B12-09, B12-10).
+    A new table maps its columns, and is marked as fit for conversion within commits, as by Delta
+    Spark; where version 3 begins to be kept, rows are tracked. From version 2 on elements of
+    arrays, and keys and values of maps, have ids too (B12-09, B12-10).
     """
 
     def hook(
@@ -109,6 +111,8 @@ def _completing(
         wanted = {}
         if before is None and COLUMN_MAPPING_MODE.text(after.configuration) is None:
             wanted[COLUMN_MAPPING_MODE.key] = "name"
+        if before is None and _ATOMIC_CONVERSION.text(after.configuration) is None:
+            wanted[_ATOMIC_CONVERSION.key] = "true"
         begins = before is None or not enabled.read(before.configuration)
         unsaid = ROW_TRACKING_ENABLED.text(after.configuration) is None
         if enabled is _V3 and begins and unsaid:
@@ -315,6 +319,7 @@ def _feature(
         rebasable=True,
         check=check,
         complete_metadata=_completing(enabled),
+        outlasting=(_ATOMIC_CONVERSION.key,),
     )
 
 
