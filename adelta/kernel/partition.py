@@ -387,9 +387,9 @@ def _java_float(text: str) -> str:
     if text in ("inf", "-inf"):
         return text.replace("inf", "Infinity")
     number = Decimal(text)
-    if number == 0:
-        return "0.0"  # for -0.0 too: the two are one partition
     sign, digits, _ = number.as_tuple()
+    if number == 0:
+        return "-0.0" if sign else "0.0"
     exponent = number.adjusted()
     if -3 <= exponent < 7:
         plain = f"{number.normalize():f}"

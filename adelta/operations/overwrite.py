@@ -27,7 +27,7 @@ from adelta.kernel.expressions.nodes import (
 )
 from adelta.kernel.partition import parse_partition_values, serialise_partition_values
 from adelta.kernel.schema.names import physical_name
-from adelta.kernel.schema.types import STRING, TIMESTAMP
+from adelta.kernel.schema.types import DOUBLE, FLOAT, STRING, TIMESTAMP
 from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.operations.copies import copied_rows
 from adelta.operations.matching import decided_by_partition, find_matches
@@ -144,7 +144,10 @@ async def replace_partitions(tx: TransactionCore, added: Sequence[AddFile]) -> N
         return
     where = await in_thread(_in_partitions, fields, partitions)
     found = await tx.read(where)
-    if any(isinstance(node, Cast) for node in walk(where)):  # of which `read` may find too many
+    # `read` finds too many partitions by casts, and takes the floats 0.0 and -0.0 for equal.
+    if any(isinstance(node, Cast) for node in walk(where)) or any(
+        field.type in (FLOAT, DOUBLE) for field in fields
+    ):
         theirs = [tuple(file.partition_values[name] for name in names) for file in found]
         wanted = set(await in_thread(_spelt_alike, fields, partitions))
         keys = await in_thread(_spelt_alike, fields, theirs)

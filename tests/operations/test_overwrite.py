@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -198,6 +199,29 @@ async def test_partitions_of_every_type_are_found_again(values: Any) -> None:
         done = await write_table(uri, new, mode="overwrite", partition_overwrite="dynamic")
         assert done.num_removed_files == 1
     assert [row[0] for row in await contents(uri)] == [10, 11, 12]
+
+
+@pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
+async def test_negative_zero_is_a_partition_of_its_own_that_conditions_take_for_zero(
+    type: pa.DataType,
+) -> None:
+    uri = address()
+    zeros = pa.array([0.0, -0.0, 1.0], type)
+    await write_table(uri, pa.table({"id": [1, 2, 3], "p": zeros}), partition_by=["p"])
+    snapshot = await open_table(uri).snapshot()
+    files = (await snapshot.files())["partition_values"].to_pylist()
+    assert sorted(dict(each)["p"] for each in files) == ["-0.0", "0.0", "1.0"]
+    read = await snapshot.scan().to_arrow()
+    signs = {row["id"]: math.copysign(1, row["p"]) for row in read.to_pylist()}
+    assert signs == {1: 1.0, 2: -1.0, 3: 1.0}
+    conditions = ("p = 0", "p = -0.0D", "p IN (0.0D, 5.0D)", "p <=> -0.0D", "p <= 0", "NOT p > 0")
+    for condition in conditions:
+        assert await snapshot.scan(where=condition).count() == 2, condition
+    new = pa.table({"id": [9], "p": zeros.slice(1, 1)})
+    done = await write_table(uri, new, mode="overwrite", partition_overwrite="dynamic")
+    assert done.num_removed_files == 1
+    assert [row[0] for row in await contents(uri)] == [1, 3, 9]
+    assert (await delete(open_table(uri), "p = 0")).num_deleted_rows == 2
 
 
 async def test_without_new_rows_a_dynamic_overwrite_removes_nothing() -> None:
