@@ -142,7 +142,9 @@ async def test_names_that_parquet_cannot_hold_need_mapping() -> None:  # C5-05
         ("name", "nonsense", "must be one of"),
     ],
 )
-async def test_a_mapping_mode_other_than_none_to_name_or_to_none_is_refused(mode: str, to: str, message: str) -> None:
+async def test_a_mapping_mode_other_than_none_to_name_or_to_none_is_refused(
+    mode: str, to: str, message: str
+) -> None:
     table = await new_table(mode=mode)
     with pytest.raises(InvalidPropertyError, match=message):
         await set_properties(table, {MODE: to})
@@ -185,7 +187,9 @@ async def test_a_table_that_stops_mapping_its_columns_is_rewritten_without_a_dat
 
 async def test_other_properties_are_set_after_the_files_of_a_mapped_table_were_rewritten() -> None:
     table = await new_table()
-    assert await set_properties(table, {MODE: "none", "delta.appendOnly": "true"}) == AlterMetrics(2)
+    assert await set_properties(table, {MODE: "none", "delta.appendOnly": "true"}) == AlterMetrics(
+        2
+    )
     assert (await table.snapshot()).properties == {MODE: "none", "delta.appendOnly": "true"}
 
 
