@@ -24,11 +24,13 @@ from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.far_days import day_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
     "HIVE_DEFAULT_PARTITION",
     "can_partition",
+    "lookup_partition_value",
+    "lookup_partition_values",
     "parse_partition_values",
     "partition_directory",
     "partition_texts",
@@ -109,6 +111,64 @@ def _known_texts(texts: pa.Array[Any]) -> pa.Array[Any]:
     if not empty.true_count:
         return texts
     return cast("pa.Array[Any]", pc.if_else(empty, null_of(texts.type), texts))
+
+
+def lookup_partition_value(values: Mapping[str, str | None], column: str) -> str | None:
+    """The text of a partition column, by its physical name, in one file's partition values.
+
+    None if the file has no value, which is how Delta Spark reads a column that is not listed.
+
+    Raises:
+        InvalidTableError: the column is listed in another case only.
+    """
+    if column not in values:
+        _check_case(values, column)
+    return values.get(column)
+
+
+def lookup_partition_values(maps: Any, column: str) -> Any:
+    """The texts of a partition column, by its physical name, in the maps of many files.
+
+    The same as `lookup_partition_value` for each: an array if `maps` is an array, and a chunked
+    array if `maps` is one.
+
+    Raises:
+        InvalidTableError: a file lists the column in another case only.
+    """
+    chunks: list[Any] = maps.chunks if isinstance(maps, pa.ChunkedArray) else [maps]
+    only = [_only_values(chunk, column) for chunk in chunks]
+    arrays: Any = pa
+    if chunks and all(chunk is not None for chunk in only):
+        found = arrays.chunked_array(only, pa.string())
+        return found if isinstance(maps, pa.ChunkedArray) else only[0]
+    for chunk in chunks:
+        _check_case(pc.unique(chunk.keys).to_pylist(), column)
+    return pc.map_lookup(maps, scalar_of(column, pa.string()), "first")
+
+
+def _check_case(listed: Iterable[str], column: str) -> None:
+    folded = column.lower()
+    for name in listed:
+        if name != column and name.lower() == folded:
+            raise InvalidTableError(
+                f"a file in the log has a value of the partition column {name[:80]!r}, but the "
+                f"table calls that column {column[:80]!r}, and Delta compares these names by case; "
+                "restore the table to an earlier version, or add the file again under that name"
+            )
+
+
+def _only_values(maps: Any, column: str) -> Any:
+    """The values of maps that all have one entry, of this column; None if some have others."""
+    if maps.null_count or not len(maps):
+        return None
+    arrays: Any = pa
+    offsets, rows = maps.offsets, len(maps)
+    start = offsets[0].as_py()
+    single = offsets.equals(pc.cast(arrays.arange(start, start + rows + 1), offsets.type))
+    keys = maps.keys.slice(start, rows)
+    if not single or not pc.all(pc.equal(keys, scalar_of(column, pa.string()))).as_py():
+        return None
+    return maps.items.slice(start, rows)
 
 
 def parse_partition_values(

@@ -145,9 +145,9 @@ class TableConfiguration:
         """The logical fields of the partition columns, in the order of partitioning.
 
         Raises:
-            InvalidTableError: the schema lacks one of them.
+            InvalidTableError: the schema lacks one of them, or spells it in another case.
         """
-        found = []
+        fields = []
         for name in self.partition_columns:
             field = self.schema.field(name)
             if field is None:
@@ -155,8 +155,14 @@ class TableConfiguration:
                     f"the table is partitioned by {name[:80]!r}, which its schema does not have; "
                     "its metadata is damaged"
                 )
-            found.append(field)
-        return tuple(found)
+            if field.name != name:
+                raise InvalidTableError(
+                    f"the table is partitioned by {name[:80]!r}, but its schema spells that column "
+                    f"{field.name[:80]!r}, and Delta compares these names by case; its metadata is "
+                    "damaged"
+                )
+            fields.append(field)
+        return tuple(fields)
 
     @property
     def data_schema(self) -> StructType:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from adelta import _compute as pc
 from adelta.kernel.data_skipping.statistic import Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
 from adelta.kernel.data_skipping.stats_schema import nest
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import lookup_partition_values, parse_partition_values
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import leaf_fields
@@ -88,6 +87,6 @@ class ParsedColumns:
     def _values(self, maps: pa.ChunkedArray[Any]) -> pa.Array[Any]:
         arrays = []
         for name, kind in self._partitions:
-            texts: Any = pc.map_lookup(maps, name, "first")
+            texts = lookup_partition_values(maps, name)
             arrays.append(parse_partition_values(texts, kind, column=name))
         return pa.StructArray.from_arrays(arrays, [name for name, _ in self._partitions])

@@ -14,7 +14,7 @@ from adelta._concurrency import in_thread
 from adelta.errors import InvalidTableError, VersionNotFoundError
 from adelta.kernel.file_id import file_ids
 from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
-from adelta.kernel.partition import with_known_values
+from adelta.kernel.partition import lookup_partition_values, with_known_values
 from adelta.log.load import version_timestamp
 from adelta.log.opened_segment import open_version
 from adelta.log.state import LogState
@@ -126,7 +126,7 @@ def _file_faults(
         faults.append("has other sizes of files than the commits")
     for name in partitions:
         values = (
-            pc.map_lookup(t.column("partition_values"), name, "first") for t in (ours, theirs)
+            lookup_partition_values(t.column("partition_values"), name) for t in (ours, theirs)
         )
         if not next(values).equals(next(values)):
             faults.append(f"has other values of the partition column {name!r} than the commits")

@@ -20,6 +20,7 @@ from adelta._concurrency import CPU_THREADS, in_thread
 from adelta._dataclasses import dataclass
 from adelta._read_ahead import ReadAhead
 from adelta.kernel.deletion_vector.mask import named_rows
+from adelta.kernel.partition import lookup_partition_value
 from adelta.operations.matching import live_rows
 from adelta.operations.one_by_one import one_by_one
 from adelta.parquet.chunk_copies import encoded_chunks
@@ -120,7 +121,7 @@ async def _copied(
 def _stored(layout: ChunkLayout, file: AddFile, placed: list[Placed]) -> list[Placed] | None:
     """The rows as files have them; None where some of them are of another partition."""
     names = [name for name, _ in layout.files.partition_columns]
-    values = tuple(file.partition_values.get(name) for name in names)
+    values = tuple(lookup_partition_value(file.partition_values, name) for name in names)
     found = []
     for places, rows in placed:
         parts = stored_rows(layout.files, rows)

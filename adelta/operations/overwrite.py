@@ -25,7 +25,11 @@ from adelta.kernel.expressions.nodes import (
     disjunction,
     walk,
 )
-from adelta.kernel.partition import parse_partition_values, serialise_partition_values
+from adelta.kernel.partition import (
+    lookup_partition_value,
+    parse_partition_values,
+    serialise_partition_values,
+)
 from adelta.kernel.schema.names import physical_name
 from adelta.kernel.schema.types import DOUBLE, FLOAT, STRING, TIMESTAMP
 from adelta.kernel.table_features import DELETION_VECTORS
@@ -148,7 +152,10 @@ async def replace_partitions(tx: TransactionCore, added: Sequence[AddFile]) -> N
     if any(isinstance(node, Cast) for node in walk(where)) or any(
         field.type in (FLOAT, DOUBLE) for field in fields
     ):
-        theirs = [tuple(file.partition_values[name] for name in names) for file in found]
+        theirs = [
+            tuple(lookup_partition_value(file.partition_values, name) for name in names)
+            for file in found
+        ]
         wanted = set(await in_thread(_spelt_alike, fields, partitions))
         keys = await in_thread(_spelt_alike, fields, theirs)
         found = [file for file, key in zip(found, keys, strict=True) if key in wanted]

@@ -14,12 +14,11 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from adelta import _compute as pc
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, InvalidUseError, TableNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
-from adelta.kernel.partition import partition_directory
+from adelta.kernel.partition import lookup_partition_values, partition_directory
 from adelta.log.commit_reader import read_commit
 from adelta.log.gone import take_back_if_gone
 from adelta.log.refresh import refresh_state
@@ -175,7 +174,7 @@ def _grouped(tables: Sequence[pa.Table], names: Sequence[str]) -> list[tuple[str
         paths: list[Any] = files.column("path").to_pylist()
         return [("", paths)] if paths else []
     maps: Any = files.column("partition_values").combine_chunks()
-    columns = {str(at): pc.map_lookup(maps, name, "first") for at, name in enumerate(names)}
+    columns = {str(at): lookup_partition_values(maps, name) for at, name in enumerate(names)}
     keys = list(columns)
     grouped = pa.table({**columns, "path": files.column("path")})
     rows = grouped.group_by(keys).aggregate([("path", "list")]).to_pylist()

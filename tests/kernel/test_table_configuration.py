@@ -42,7 +42,7 @@ SCHEMA = StructType(
 
 
 def configuration(
-    protocol: Protocol | None = None, partition_by: tuple[str, ...] = ("p",), **properties: str
+    protocol: Protocol | None = None, partition_by: tuple[str, ...] = ("P",), **properties: str
 ) -> TableConfiguration:
     metadata = Metadata(
         "id",
@@ -53,16 +53,19 @@ def configuration(
     return TableConfiguration(protocol or Protocol(1, 2), metadata)
 
 
-def test_partition_columns_are_found_whatever_their_case_and_are_not_in_data_files() -> None:
+def test_partition_columns_are_not_in_data_files() -> None:
     table = configuration()
     assert [f.name for f in table.partition_fields] == ["P"]
     assert table.data_schema.names == ("id", "s", "m")
     assert table.physical_partition_columns == ("P",)
 
 
-def test_a_partition_column_that_is_not_in_the_schema_is_damage() -> None:
-    with pytest.raises(InvalidTableError, match="'gone'"):
-        configuration(partition_by=("gone",)).check_readable()
+@pytest.mark.parametrize(("name", "reason"), [("gone", "does not have"), ("p", "spells .* 'P'")])
+def test_a_partition_column_that_is_not_in_the_schema_in_that_case_is_damage(
+    name: str, reason: str
+) -> None:
+    with pytest.raises(InvalidTableError, match=f"'{name}'.*{reason}"):
+        configuration(partition_by=(name,)).check_readable()
 
 
 def test_without_mapping_files_have_the_names_of_the_schema_and_every_column_is_nullable() -> None:

@@ -19,7 +19,7 @@ from adelta.kernel.data_skipping.statistic import (
 from adelta.kernel.data_skipping.stats_parse import parse_stats
 from adelta.kernel.expressions.compute import can_fail
 from adelta.kernel.expressions.nodes import columns_of
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import lookup_partition_values, parse_partition_values
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name
 
@@ -104,8 +104,7 @@ def may_tell_extremes(data_type: t.DataType, *, is_partition: bool) -> bool:
 
 
 def _of_partitions(files: pa.Table, name: str, field: t.StructField) -> pa.Array[Any]:
-    key = scalar_of(name, pa.string())
-    texts = pc.unique(pc.map_lookup(files.column("partition_values"), key, "first"))
+    texts = pc.unique(lookup_partition_values(files.column("partition_values"), name))
     values = parse_partition_values(texts, field.type, column=field.name)
     return _ends(values, values)
 

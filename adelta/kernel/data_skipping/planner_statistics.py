@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import null_of, scalar_of
+from adelta._arrow_values import null_of
 from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.bounds import widen
 from adelta.kernel.data_skipping.exact import EXTREMES_COLUMNS, NUM_RECORDS_STATISTIC, row_counts
 from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES, NULL_COUNT, Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import lookup_partition_values, parse_partition_values
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name
 
@@ -136,8 +136,7 @@ def _of_values(
 def _of_partitions(
     files: pa.Table, name: str, field: t.StructField, counts: pa.Array[Any]
 ) -> ColumnStatistics:
-    key = scalar_of(name, pa.string())
-    texts = pc.map_lookup(files.column("partition_values"), key, "first").combine_chunks()
+    texts = lookup_partition_values(files.column("partition_values"), name).combine_chunks()
     different = pc.unique(texts)
     values = parse_partition_values(different, field.type, column=field.name)
     nulls = pc.is_in(texts, value_set=different.filter(values.is_null()))

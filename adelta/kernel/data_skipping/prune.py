@@ -29,7 +29,7 @@ from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.expressions.sql import to_sql
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import lookup_partition_values, parse_partition_values
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import physical_name
 
@@ -180,7 +180,7 @@ class Skipping:
         found: dict[tuple[str, ...], pa.Array[Any]] = {}
         for field in self.partition_fields:
             key = physical_name(field, self.mode)
-            texts = _looked_up(values, key)
+            texts = lookup_partition_values(values, key)
             typed = parse_partition_values(texts, field.type, column=field.name)
             found[(PARTITION_VALUES, field.name)] = typed
         return found
@@ -254,29 +254,6 @@ class Skipping:
         for path, values in parse_stats(without, self.statistics).items():
             columns[path] = pc.coalesce(columns[path], values)
         return columns
-
-
-def _looked_up(maps: Values, key: str) -> Values:
-    """What every map has under `key`; without a search where that is all that they have."""
-    chunks = maps.chunks if isinstance(maps, pa.ChunkedArray) else [maps]
-    found = [_only_values(chunk, key) for chunk in chunks]
-    if any(chunk is None for chunk in found):
-        return pc.map_lookup(maps, scalar_of(key, pa.string()), "first")
-    return arrow.chunked_array(found, pa.string())
-
-
-def _only_values(maps: Values, key: str) -> Values | None:
-    if maps.null_count or not len(maps):
-        return None
-    offsets, rows = maps.offsets, len(maps)
-    start = offsets[0].as_py()
-    single = offsets.equals(pc.cast(arrow.arange(start, start + rows + 1), offsets.type))
-    if (
-        not single
-        or not pc.all(pc.equal(maps.keys.slice(start, rows), scalar_of(key, pa.string()))).as_py()
-    ):
-        return None
-    return maps.items.slice(start, rows)
 
 
 def _leaf(parsed: Values, statistic: Statistic) -> Values:

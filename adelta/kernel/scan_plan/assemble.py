@@ -13,7 +13,7 @@ from adelta import _compute as pc
 from adelta._arrow_values import array_of
 from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidTableError, SchemaMismatchError
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import lookup_partition_value, parse_partition_values
 from adelta.kernel.scan_plan.row_ids import attached
 from adelta.kernel.schema.conform import conform, conforms, find_fields
 from adelta.kernel.schema.names import physical_name
@@ -123,9 +123,9 @@ def _columns(
             raise SchemaMismatchError(f"{source}: {error}") from error
         columns[field.name] = arrow.chunked_array(chunks, kind)
     for field in plan.partition_fields:
-        text = partition_values.get(physical_name(field, plan.mapping_mode))
-        texts = array_of([text], pa.string())
+        name = physical_name(field, plan.mapping_mode)
         try:
+            texts = array_of([lookup_partition_value(partition_values, name)], pa.string())
             value = parse_partition_values(texts, field.type, column=field.name)
         except InvalidTableError as error:
             raise InvalidTableError(f"{source}: {error}") from error

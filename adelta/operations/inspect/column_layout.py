@@ -19,7 +19,7 @@ from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES, Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import lookup_partition_values, parse_partition_values
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.names import leaf_fields, physical_name, physical_schema
 from adelta.kernel.statistics import has_bounds
@@ -182,7 +182,7 @@ class _Ranges:
     def of(cls, files: pa.Table, column: _Column) -> _Ranges:
         if column.is_partition:
             maps = files.column("partition_values")
-            texts = pc.map_lookup(maps, pa.scalar(column.physical[0]), "first")
+            texts = lookup_partition_values(maps, column.physical[0])
             least = greatest = parse_partition_values(texts, column.type)
         else:
             paths = [(kind, *column.physical) for kind in (MIN_VALUES, MAX_VALUES)]

@@ -11,6 +11,7 @@ from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.statistic import Statistic
 from adelta.kernel.data_skipping.stats_parse import parse_stats
+from adelta.kernel.partition import lookup_partition_values
 from adelta.kernel.schema import types as t
 from adelta.kernel.table_configuration import TableConfiguration
 
@@ -144,7 +145,7 @@ async def partition_totals(
         if not files.num_rows:
             return 0, []
         maps = files.column("partition_values")
-        columns = {f"p{i}": pc.map_lookup(maps, pa.scalar(n), "first") for i, n in enumerate(names)}
+        columns = {f"p{i}": lookup_partition_values(maps, n) for i, n in enumerate(names)}
         vectors = files.column("deletion_vector").is_valid().cast(pa.int64())
         table = pa.table({**columns, "size": files.column("size"), "vectors": vectors})
         grouped = table.group_by(list(columns)).aggregate(

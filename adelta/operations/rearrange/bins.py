@@ -15,7 +15,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import array_of
 from adelta._dataclasses import dataclass
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import lookup_partition_value, parse_partition_values
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import leaf_fields
 from adelta.kernel.statistics import num_records
@@ -117,7 +117,7 @@ def by_partition(
     readers = [_reader(field) for field in fields]
     groups: dict[tuple[object, ...], list[AddFile]] = {}
     for file in files:
-        texts = (file.partition_values.get(name) for name in columns)
+        texts = (lookup_partition_value(file.partition_values, name) for name in columns)
         key = tuple(read(text) for read, text in zip(readers, texts, strict=True))
         groups.setdefault(key, []).append(file)
     return list(groups.values())

@@ -15,14 +15,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from adelta.errors import ChecksumMismatchError, InvalidTableError
 from adelta.kernel.actions.file_actions import DeletionVectorDescriptor
 from adelta.kernel.deletion_vector.blob import framed_range
 from adelta.kernel.deletion_vector.descriptor import inline_bytes, vector_path
 from adelta.kernel.expressions.text_values import FIRST_DAY, LAST_DAY
-from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.partition import lookup_partition_values, parse_partition_values
 from adelta.kernel.schema import types as t
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def _vector(raw: dict[str, Any], address: Callable[[str], str]) -> str:
 
 def _values(files: pa.Table, name: str, field: StructField) -> list[bytes]:
     """The encoded value of a partition column for each file."""
-    texts = pc.map_lookup(files.column("partition_values"), pa.scalar(name), "first")
+    texts = lookup_partition_values(files.column("partition_values"), name)
     distinct = texts.combine_chunks().dictionary_encode()
     if isinstance(distinct, pa.ChunkedArray):
         distinct = distinct.combine_chunks()

@@ -9,7 +9,7 @@ import pyarrow.compute
 
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError, SchemaMismatchError
-from adelta.kernel.partition import partition_directory
+from adelta.kernel.partition import lookup_partition_values, partition_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ def _shown(files: pa.Table, snapshot: Snapshot, wanted: Mapping[str, str]) -> li
     maps: Any = files.column("partition_values")
     stored = snapshot._configuration.physical_partition_columns
     texts = {
-        name: pc.map_lookup(maps, query_key=pa.scalar(key), occurrence="first")
+        name: lookup_partition_values(maps, key)
         for name, key in zip(snapshot.partition_columns, stored, strict=True)
     }
     distinct = pa.table(texts).group_by(list(texts)).aggregate([])
