@@ -18,6 +18,8 @@ from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
+from adelta._secrets import without_secrets
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from dataclasses import dataclass as dataclass
@@ -28,7 +30,11 @@ else:
         if cls is None:
             return lambda cls: dataclass(cls, **options)
         if _needs_all(cls, options):
-            return dataclasses.dataclass(**options)(cls)
+            shows = options.pop("repr", True) and "__repr__" not in vars(cls)
+            made = dataclasses.dataclass(repr=False, **options)(cls)
+            if shows:
+                made.__repr__ = _shown([f.name for f in dataclasses.fields(made) if f.repr])
+            return made
         return _frozen(cls, **options)
 
 
@@ -169,9 +175,11 @@ def _pickled(names: list[str]) -> dict[str, Any]:
 
 
 def _shown(names: list[str]) -> Any:
+    """A `__repr__` as the standard library makes it, without the secrets that addresses hold."""
+
     def __repr__(self: Any) -> str:
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{type(self).__qualname__}({values})"
+        return without_secrets(f"{type(self).__qualname__}({values})")
 
     return recursive_repr()(__repr__)
 

@@ -14,7 +14,7 @@ _USER = re.compile(
     r"|(?<!abfs)(?<!abfss)(?<!wasb)(?<!wasbs)://[^\s/'\"@:]{0,512}@"
 )
 _PARAMETER = re.compile(
-    r"([?&;][^\s=&'\"]{0,64}?(?:sig|secret|token|passw|credential|key)[^\s=&'\"]{0,64}=)[^\s&'\"]+",
+    r"([?&;][^\s=&'\"]{0,64}?(?:sig|secret|token|passw|credential|key|delegation)[^\s=&'\"]{0,64}=)[^\s&'\"]+",
     re.IGNORECASE,
 )
 

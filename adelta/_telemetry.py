@@ -155,7 +155,8 @@ def _ended(trace: Any, found: Any) -> Iterator[Span]:
 
 
 def _named(attributes: dict[str, Any]) -> dict[str, Any]:
-    named = {f"adelta.{name}": value for name, value in attributes.items() if value is not None}
-    if (table := named.get("adelta.table")) is not None:
-        named["adelta.table"] = without_secrets(table)
-    return named
+    return {
+        f"adelta.{name}": without_secrets(value) if isinstance(value, str) else value
+        for name, value in attributes.items()
+        if value is not None
+    }

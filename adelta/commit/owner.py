@@ -52,8 +52,8 @@ class ManagedTable:
 
     uri: str
     table_id: str
-    conf: Mapping[str, str] = field(default_factory=dict, hash=False)
-    table_conf: Mapping[str, str] = field(default_factory=dict, hash=False)
+    conf: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    table_conf: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

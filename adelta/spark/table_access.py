@@ -5,6 +5,7 @@ A catalog is asked anew by each operation, as the credentials that it hands out 
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
 from adelta._dataclasses import dataclass
@@ -42,7 +43,7 @@ class TableAccess:
 
     spark: SparkSession
     path: str
-    storage_options: Mapping[str, str]
+    storage_options: Mapping[str, str] = field(repr=False)
     in_catalog: _NameInCatalog | None = None
 
     def to_read(self) -> ReadOptions:

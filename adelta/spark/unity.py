@@ -8,6 +8,7 @@ for it, which go to the executors with the options of the read.
 from __future__ import annotations
 
 import re
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
@@ -51,7 +52,7 @@ class PlaceInCatalog:
     """Where a new table of a catalog is to be, and the options by which it is written there."""
 
     staged: StagedTable
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
     def client(self) -> UnityCatalogClient:
         """A client of the catalog for the table."""

@@ -59,7 +59,7 @@ class Session:
     """
 
     tables: NamedTables = field(default_factory=dict)
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     zone: str = "UTC"
     user_metadata: str | None = None
     now: datetime = field(default_factory=_clock.moment)

@@ -18,6 +18,7 @@ from adelta._secrets import without_secrets
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from adelta.storage.http import HttpOptions, HttpPool, proxy_for
 from adelta.storage.http_time import retry_after
+from adelta.storage.object_answers import exchange_fault
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
 from adelta.storage.retry import Outcome, RetryPolicy
@@ -40,7 +41,7 @@ class JsonAnswer:
     """What a server said: the status of HTTP, and an object, empty where there is no body."""
 
     status: int
-    body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    body: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
     @property
     def is_fine(self) -> bool:
@@ -53,7 +54,6 @@ class _NoAnswer:
     """A request that got no answer, why, and whether it may have taken effect."""
 
     reason: str
-    cause: Exception | None
     maybe_applied: bool
 
 
@@ -118,7 +118,7 @@ class JsonServer:
             result = (await run_request(attempt, _RETRY, name=self._name("GET", path))).result
         if isinstance(result, JsonAnswer):
             return result
-        raise StorageError(result.reason) from result.cause
+        raise StorageError(result.reason)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> JsonAnswer:
         """The answer to a request that changes something; the server gets it once.
@@ -140,7 +140,7 @@ class JsonServer:
         if isinstance(result, JsonAnswer):
             return result
         error = CommitOutcomeUnknownError if result.maybe_applied else StorageError
-        raise error(result.reason) from result.cause
+        raise error(result.reason)
 
     @asynccontextmanager
     async def _in_use(self) -> AsyncIterator[None]:
@@ -201,16 +201,16 @@ class JsonServer:
                                 f"{self._base} answers {method} {path} with more than "
                                 f"{self._longest:,} bytes, which no answer should have"
                             )
-                            return Outcome(maybe_applied=True), _NoAnswer(reason, None, True)
+                            return Outcome(maybe_applied=True), _NoAnswer(reason, True)
                     status, wait = response.status, retry_after(response.headers)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            reason = f"{self._base} cannot be reached: {error}"
+            reason = f"{self._base} cannot be reached: {exchange_fault(error)}"
             transient = not isinstance(error, aiohttp.ClientConnectorCertificateError)
-            return Outcome(_NO_ANSWER, transient=transient), _NoAnswer(reason, error, False)
+            return Outcome(_NO_ANSWER, transient=transient), _NoAnswer(reason, False)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            reason = f"{self._base} gave no answer to {method} {path}: {error!r}"
+            reason = f"{self._base} gave no answer to {method} {path}: {exchange_fault(error)}"
             lost = Outcome(_NO_ANSWER, transient=True, maybe_applied=True)
-            return lost, _NoAnswer(reason, error, True)
+            return lost, _NoAnswer(reason, True)
         except ValueError:  # of aiohttp, whose text may hold the token
             pass
         if status is None:  # raised here, so that no other error is its context

@@ -10,6 +10,8 @@ import enum
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+import aiohttp
+
 from adelta._dataclasses import dataclass
 from adelta.errors import (
     ObjectExistsError,
@@ -26,7 +28,16 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import ObjectMeta
 
-__all__ = ["Answer", "Failure", "Kind", "Page", "connection_failure", "kind_of", "outcome_of"]
+__all__ = [
+    "Answer",
+    "Failure",
+    "Kind",
+    "Page",
+    "connection_failure",
+    "exchange_fault",
+    "kind_of",
+    "outcome_of",
+]
 
 
 class Kind(enum.Enum):
@@ -88,8 +99,8 @@ class Answer:
     """
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
     repeated: bool = False
     placed: int | None = None
 
@@ -106,7 +117,7 @@ class Failure:
     kind: Kind
     code: str
     reason: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     repeated: bool = False
     region: str | None = None
     attempts: int = 1
@@ -163,4 +174,16 @@ def outcome_of(
 def connection_failure(error: Exception, *, sent: bool) -> Failure:
     """What a broken connection means, before (`sent` false) or after the request left."""
     kind = Kind.LOST if sent else Kind.UNSENT
-    return Failure(kind, "", f"{type(error).__name__}: {error}".rstrip(": "), {})
+    return Failure(kind, "", exchange_fault(error), {})
+
+
+def exchange_fault(error: Exception) -> str:
+    """What broke an exchange, in one line: of aiohttp's errors no address, headers or proxy.
+
+    The text and the arguments of such an error may hold a signed address, the headers that were
+    sent and the password of a proxy; it is neither to be shown nor to be chained to another error.
+    """
+    text = str(error)
+    if isinstance(error, aiohttp.ClientResponseError):
+        text = error.message.partition("\n")[0].rstrip(":")
+    return f"{type(error).__name__}: {text}".rstrip(": ")

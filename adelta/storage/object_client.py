@@ -92,13 +92,14 @@ class ObjectRequest:
 
     method: str
     key: str = ""
-    query: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    # Queries, headers and bodies may hold tokens and encryption keys: no repr shows them.
+    query: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
     into: Into | None = None
     most: int | None = None
     memory: int | None = None
-    optional: Mapping[str, str] = field(default_factory=dict)
+    optional: Mapping[str, str] = field(default_factory=dict, repr=False)
     verify: bool = False
     path: str | None = None
     partial: bool = False
@@ -133,8 +134,8 @@ class Signed:
     """A request as it is sent: path and query, encoded, and all headers."""
 
     path: str
-    query: str
-    headers: Mapping[str, str]
+    query: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
 
 
 T = TypeVar("T", bound=Target)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import dataclasses
+import importlib
 import logging
 import pickle
+import pkgutil
+import re
 import time
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import adelta
+from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
 from adelta.commit.postgresql import PostgresCoordinator
 from adelta.errors import AdeltaError, InvalidOptionError, StorageError
 from adelta.storage.http import HttpOptions
-from adelta.storage.json_http import JsonServer
+from adelta.storage.json_http import JsonAnswer, JsonServer
 from adelta.storage.memory import MemoryStore
+from adelta.storage.resolve import open_store
+from adelta.storage.retry import RetryPolicy
 from adelta.storage.s3_options import parse_options
+from tests.storage.scripted_server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from adelta.storage.object_store import ObjectStore
 
 SECRET = "hun?ter/2@x"
 BASE = {
@@ -186,3 +198,179 @@ async def test_the_token_of_a_catalog_is_not_told() -> None:
 def test_options_do_not_show_secrets() -> None:
     made = parse_options(BASE | {"proxy_url": "http://user:hunter2@host:1"}, {})
     assert_hidden(repr(made), repr(made.http), repr(made.credentials), repr(HttpOptions()))
+
+
+_MAY_HOLD_SECRETS = re.compile(
+    r"(headers|query|body|optional|conf|table_conf|options|storage_options)"
+    r"|.*(secret|password|token|sas|proxy|proxy_url|key)"
+)
+_ARE_NO_SECRETS = {
+    "Address.key",  # the path of a file
+    "CreateTable.query",  # a query in SQL
+    "HdfsRequest.key",  # of an object
+    "ObjectRequest.key",
+    "OwnedTable.table_key",  # a number
+    "Page.token",  # where a listing goes on
+    "Settings.key",
+    "ShowProperties.key",
+    "TokenTarget.token",  # a value that does not show its text
+    "Writing.key",
+    "_Change.query",
+    "_Kept.query",
+}
+
+
+def shown_dataclasses() -> Iterator[type]:
+    """Every dataclass of what reaches stores, owners and catalogs, or opens tables."""
+    for package in ("storage", "commit", "owner", "serving", "sql", "spark", "frames", "cli", "ui"):
+        folder = importlib.import_module(f"adelta.{package}")
+        for module in pkgutil.walk_packages(folder.__path__, f"adelta.{package}."):
+            if module.name.endswith("__main__"):
+                continue
+            for value in vars(importlib.import_module(module.name)).values():
+                is_dataclass = isinstance(value, type) and dataclasses.is_dataclass(value)
+                if is_dataclass and value.__module__ == module.name:
+                    yield value
+
+
+def test_no_representation_of_a_dataclass_shows_a_field_that_may_hold_a_secret() -> None:
+    looked_at, shown = 0, set()
+    for kind in shown_dataclasses():
+        for field in dataclasses.fields(kind):
+            name = f"{kind.__name__}.{field.name}"
+            if not _MAY_HOLD_SECRETS.fullmatch(field.name) or name in _ARE_NO_SECRETS:
+                continue
+            made: Any = object.__new__(kind)
+            for each in dataclasses.fields(kind):
+                with contextlib.suppress(AttributeError):  # of a class variable
+                    value = "S3CRET" if each is field else None
+                    object.__setattr__(made, each.name, value)
+            looked_at += 1
+            if "S3CRET" in repr(made):
+                shown.add(name)
+    assert not shown
+    assert looked_at > 30
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_no_representation_of_a_dataclass_shows_the_secret_of_an_address(frozen: bool) -> None:
+    @dataclass(frozen=frozen)
+    class Place:
+        uri: str
+
+    assert repr(Place("s3://AKID:hunter2@bucket/x")).endswith("Place(uri='s3://***@bucket/x')")
+
+
+def _s3(endpoint: str) -> ObjectStore:
+    key = base64.b64encode(b"S3CRET" + bytes(26)).decode()
+    customer = {"aws_server_side_encryption": "sse-c", "aws_sse_customer_key_base64": key}
+    return open_store("s3://bucket/t", BASE | customer | {"aws_endpoint_url": endpoint})
+
+
+def _azure(endpoint: str) -> ObjectStore:
+    return open_store(
+        "az://lake/t",
+        {
+            "account_name": "acct", "endpoint": f"{endpoint}/acct", "allow_http": "true",
+            "sas_token": "sv=2&sig=S3CRET", "max_retries": "0",
+        },
+    )  # fmt: skip
+
+
+def _gcs(endpoint: str) -> ObjectStore:
+    return open_store(
+        "gs://bucket/t",
+        {
+            "google_base_url": endpoint, "allow_http": "true", "max_retries": "0",
+            "google_bearer_token": "S3CRET",
+        },
+    )  # fmt: skip
+
+
+def _hdfs(endpoint: str) -> ObjectStore:
+    address = endpoint.removeprefix("http://")
+    return open_store(
+        "hdfs://namenode/t",
+        {
+            "dfs.namenode.http-address": address, "hdfs_delegation_token": "S3CRET",
+            "max_retries": "0",
+        },
+    )  # fmt: skip
+
+
+_NOT_HTTP = b"SMTP 220 \r\n\r\n"
+_TWO_LENGTHS = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n"
+_REFUSED = b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("answer", [_NOT_HTTP, _TWO_LENGTHS, _REFUSED, b""])
+@pytest.mark.parametrize("opened", [_s3, _azure, _gcs, _hdfs])
+async def test_no_failed_exchange_with_a_store_shows_what_was_sent(
+    opened: Callable[[str], ObjectStore], answer: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Errors of aiohttp hold the address and the headers of the request."""
+    caplog.set_level(logging.DEBUG)
+    heads: list[str] = []
+
+    def reply(_: int, head: str) -> Iterator[bytes]:
+        heads.append(head)
+        yield answer
+        raise ConnectionResetError
+
+    async with Server(reply) as server:
+        store = opened(server.endpoint)
+        for use in (store.get("x"), store.put_if_absent("x", b"1")):
+            with pytest.raises(AdeltaError) as raised:
+                await use
+            assert_hidden(*everything_told(raised.value))
+        assert_hidden(caplog.text, repr(store), repr(vars(store)))
+        await store.aclose()
+    assert any("S3CRET" in head for head in heads)
+
+
+@pytest.mark.parametrize("answer", [_NOT_HTTP, _TWO_LENGTHS, b""])
+async def test_no_failed_exchange_with_a_catalog_or_an_owner_shows_its_token(
+    answer: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    heads: list[str] = []
+
+    def reply(_: int, head: str) -> Iterator[bytes]:
+        heads.append(head)
+        yield answer
+        raise ConnectionResetError
+
+    monkeypatch.setattr("adelta.storage.json_http._RETRY", RetryPolicy(max_retries=0))
+    async with Server(reply) as server:
+        asked = JsonServer(server.endpoint, token="S3CRET")
+        for use in (asked.get("x"), asked.post("x", {})):
+            with pytest.raises(AdeltaError) as raised:
+                await use
+            assert_hidden(*everything_told(raised.value))
+        assert_hidden(caplog.text)
+        await asked.aclose()
+    assert sum("authorization: bearer s3cret" in head.lower() for head in heads) == 2
+
+
+async def test_no_failed_exchange_through_a_proxy_shows_its_password(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    def reply(_: int, head: str) -> Iterator[bytes]:
+        yield b"HTTP/1.1 502 No\r\ncontent-length: 0\r\n\r\n"
+
+    async with Server(reply) as server:
+        proxy = server.endpoint.replace("://", "://user:hunter2@")
+        options = BASE | {"proxy_url": proxy, "aws_endpoint_url": "https://store.invalid"}
+        store = open_store("s3://bucket/t", options)
+        with pytest.raises(StorageError) as raised:
+            await store.get("x")
+        assert_hidden(*everything_told(raised.value), caplog.text)
+        await store.aclose()
+        assert server.requests
+
+
+def test_no_representation_of_an_answer_of_a_catalog_shows_credentials() -> None:
+    answer = JsonAnswer(200, {"aws_temp_credentials": {"secret_access_key": "S3CRET"}})
+    assert_hidden(repr(answer))

@@ -6,6 +6,7 @@ Whatever of it is missing raises, here and nowhere else; who asks goes another w
 from __future__ import annotations
 
 import json
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -155,7 +156,7 @@ class WriteState:
 
     source: str
     mode: str
-    options: dict[str, str]
+    options: dict[str, str] = field(repr=False)
     partition_by: list[str] | None
     cluster_by: list[str] | None
     buckets: bool
