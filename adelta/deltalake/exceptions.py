@@ -71,6 +71,10 @@ def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
             "The transaction includes Remove action with data change but Delta table is "
             f"append-only: {error}"
         )
+    if isinstance(error, e.InvariantViolationError) and (
+        found := re.search(r" is violated by (\d+) of \d+ rows", str(error))
+    ):
+        return DeltaError(f"Invalid data found: {found[1]} rows failed validation check: {error}")
     if isinstance(error, e.MultipleMatchesError):
         return DeltaError(f"MERGE matched a target row with multiple source rows: {error}")
     if isinstance(error, e.VersionNotFoundError) and (

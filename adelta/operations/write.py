@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from adelta.write.batches import Data
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["PartitionOverwrite", "SchemaMode", "WriteMetrics", "WriteMode", "write_table"]
+__all__ = [
+    "PartitionOverwrite",
+    "SchemaMode",
+    "WriteMetrics",
+    "WriteMode",
+    "write_rows",
+    "write_table",
+]
 
 
 _log = logging.getLogger("adelta.operations")
@@ -151,16 +158,20 @@ async def write_table(
             raise InvalidOptionError(
                 "unsafe_single_writer and catalog go to open_table, where a table is open"
             )
-        return await _write(table, data, request)
+        return await write_rows(table, data, request)
     opening = open_table(
         table, storage_options, unsafe_single_writer=unsafe_single_writer, catalog=catalog
     )
     async with opening as opened:
-        return await _write(opened, data, request)
+        return await write_rows(opened, data, request)
 
 
-async def _write(table: Table, data: Data, request: WriteRequest) -> WriteMetrics:
-    """Create the table, or change the one that is there, whoever comes to make it meanwhile."""
+async def write_rows(table: Table, data: Data, request: WriteRequest) -> WriteMetrics:
+    """Carry out a write: create the table, or change the one that exists by then.
+
+    Raises:
+        AdeltaError: as `write_table` does.
+    """
     mode = request.kind.mode
     if not await exists(table, now=mode in ("error", "ignore")):
         try:

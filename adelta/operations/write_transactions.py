@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from adelta.kernel.schema.types import StructType
     from adelta.operations.write_kind import WriteKind
     from adelta.progress import OnProgress
     from adelta.table import Table
@@ -58,7 +59,8 @@ class WriteRequest:
     query and its micro-batch. Without `data_change` it brings rows that the table has already.
     `defined_by` says which statement defines the table, in the place of one that is there.
     `made_of` is the version of the table that the rows were computed from, where they were: all of
-    it counts as read.
+    it counts as read. `columns` are those of the rows, where they say more than an Arrow schema:
+    they are what a new table gets, or one whose schema is merged or overwritten.
     """
 
     kind: WriteKind
@@ -76,11 +78,16 @@ class WriteRequest:
     name: str | None = None
     made_of: int | None = None
     on_progress: OnProgress | None = None
+    columns: StructType | None = None
 
     @property
     def application(self) -> tuple[str, int] | None:
         """By what the table knows that the write is done."""
         return self.txn if self.micro_batch is None else self.micro_batch
+
+    def columns_of(self, rows: pa.Schema) -> StructType:
+        """The columns of rows with this Arrow schema."""
+        return from_arrow_schema(rows) if self.columns is None else self.columns
 
     def transaction(self, parameters: Mapping[str, object]) -> TransactionRequest:
         """What is asked of its transaction."""
@@ -123,7 +130,7 @@ async def create_with_rows(table: Table, data: Data, request: WriteRequest) -> T
             )
         first = await in_thread(
             new_table,
-            from_arrow_schema(schema),
+            request.columns_of(schema),
             partition_by=request.partition_by or (),
             cluster_by=request.cluster_by or (),
             properties=request.properties,
@@ -188,9 +195,9 @@ def note_application(tx: TransactionCore, txn: tuple[str, int] | None) -> None:
 
 def _evolve(tx: TransactionCore, schema: pa.Schema, request: WriteRequest) -> None:
     if request.kind.schema_mode == "merge":
-        merge_schema(tx, from_arrow_schema(schema))
+        merge_schema(tx, request.columns_of(schema))
     elif request.kind.schema_mode == "overwrite":
-        overwrite_schema(tx, from_arrow_schema(schema), request.partition_by)
+        overwrite_schema(tx, request.columns_of(schema), request.partition_by)
 
 
 async def _stage_rows(table: Table, tx: TransactionCore, rows: Data, request: WriteRequest) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from adelta.deltalake._arrow import in_rust
+from adelta.deltalake._arrow import in_rust, metadata_of
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import from_arrow_schema
 
 if TYPE_CHECKING:
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.nodes import Node
 
-__all__ = ["CastStream", "delta_schema", "fitted", "reader_of"]
+__all__ = ["GENERATED", "CastStream", "columns_of", "delta_schema", "fitted", "reader_of"]
 
-_GENERATED = b"delta.generationExpression"
+GENERATED = b"delta.generationExpression"
+"""The key in an Arrow field's metadata that has the expression of a generated column."""
+_METADATA_OF_FILES = ("PARQUET:", "delta.columnMapping.")
+"""Beginnings of metadata that describe the files the rows came from, not those of this table."""
 _SMALL_FILE = 16 * 1024 * 1024
 _FEW_ROWS = 1024
 _SIGNED = {
@@ -102,6 +107,39 @@ def _delta(kind: Any) -> Any:
 
 def _field(field: Any) -> Any:
     return field.with_type(_delta(field.type))
+
+
+def columns_of(schema: pa.Schema) -> t.StructType:
+    """The columns of a table with this Arrow schema, and the metadata of its fields.
+
+    Raises:
+        SchemaMismatchError: Delta has no such type, of adelta's errors.
+    """
+    kind = from_arrow_schema(schema)
+    return t.StructType(tuple(map(_with_metadata, kind, schema)))
+
+
+def _with_metadata(field: t.StructField, arrow: pa.Field[Any]) -> t.StructField:
+    own = {
+        key: value
+        for key, value in metadata_of(arrow).items()
+        if not key.startswith(_METADATA_OF_FILES)
+    }
+    return replace(field, type=_type_with_metadata(field.type, arrow.type), metadata=own)
+
+
+def _type_with_metadata(kind: t.DataType, arrow: Any) -> t.DataType:
+    if isinstance(kind, t.StructType) and pa.types.is_struct(arrow):
+        return t.StructType(tuple(map(_with_metadata, kind, arrow)))
+    if isinstance(kind, t.ArrayType):
+        return replace(kind, element_type=_type_with_metadata(kind.element_type, arrow.value_type))
+    if isinstance(kind, t.MapType):
+        return replace(
+            kind,
+            key_type=_type_with_metadata(kind.key_type, arrow.key_type),
+            value_type=_type_with_metadata(kind.value_type, arrow.item_type),
+        )
+    return kind
 
 
 class CastStream:
@@ -270,7 +308,7 @@ def fitted(
         computed = [
             name
             for name in existing.names
-            if name not in schema.names and _GENERATED in (existing.field(name).metadata or {})
+            if name not in schema.names and GENERATED in (existing.field(name).metadata or {})
         ]
         if len(schema) + len(computed) != len(existing):
             raise SchemaMismatchError(

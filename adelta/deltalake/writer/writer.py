@@ -6,14 +6,22 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from adelta import sync
+from adelta import DataFileOptions, sync
+from adelta._clock import moment
 from adelta.deltalake._actions import commit_options
 from adelta.deltalake._protocol import NEW
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._util import check_count, check_text
-from adelta.deltalake.exceptions import DeltaError, as_deltalake_errors
+from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError, as_deltalake_errors
 from adelta.deltalake.writer._utils import try_get_table_and_table_uri
-from adelta.deltalake.writer.data import CastStream, delta_schema, fitted, reader_of
+from adelta.deltalake.writer.data import (
+    GENERATED,
+    CastStream,
+    columns_of,
+    delta_schema,
+    fitted,
+    reader_of,
+)
 from adelta.deltalake.writer.modes import (
     check_known_keys,
     check_schema_mode,
@@ -22,6 +30,7 @@ from adelta.deltalake.writer.modes import (
     split_properties,
 )
 from adelta.deltalake.writer.properties import writer_options
+from adelta.sync._portal import call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,11 +38,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from adelta import CommitOptions
     from adelta.deltalake._actions import CommitProperties, PostCommitHookProperties
+    from adelta.deltalake._provenance import DeltalakeCommit
     from adelta.deltalake._raw import RawDeltaTable
     from adelta.deltalake.table import DeltaTable
     from adelta.deltalake.writer.properties import WriterProperties
+    from adelta.kernel.schema.types import StructType
 
 __all__ = ["write_deltalake"]
 
@@ -84,13 +94,11 @@ def write_deltalake(
     check_text(*(each for each in (name, description) if each is not None))
     reader = reader_of(data)
     options = commit_options(commit_properties, post_commithook_properties)
-    told: dict[str, Any] = {
-        "target_file_size": target_file_size,
-    }
     with as_deltalake_errors():
-        told["writer_options"] = writer_options(
-            writer_properties,
-            [name for name in reader.schema.names if name not in (partition_by or ())],
+        columns = [name for name in reader.schema.names if name not in (partition_by or ())]
+        data_files = DataFileOptions(
+            target_file_size=target_file_size,
+            writer_options=writer_options(writer_properties, columns),
         )
     if table is None:
         properties = properties_of(configuration)
@@ -104,21 +112,23 @@ def write_deltalake(
             as_deltalake_errors(),
             sync.open_table(uri, storage_options) as handle,
         ):
-            sync.write_table(
+            _carry_out(
                 handle.committing(options),
                 rows,
+                data_files,
                 mode=mode,
                 partition_by=_checked_partitions(partition_by, reader.schema),
                 properties=properties,
                 name=name,
                 description=description,
-                **told,
             )
         return
     if mode == "error":
         raise DeltaError(f"Generic error: A table already exists at: {table.table_uri}")
     with as_deltalake_errors():
-        _write(table._table, reader, partition_by, mode, schema_mode, predicate, options, told)
+        _write(
+            table._table, reader, partition_by, mode, schema_mode, predicate, options, data_files
+        )
         table.update_incremental()
 
 
@@ -145,10 +155,12 @@ def _write(
     mode: Any,
     schema_mode: Any,
     predicate: str | None,
-    options: CommitOptions,
-    told: dict[str, Any],
+    options: DeltalakeCommit,
+    data_files: DataFileOptions,
 ) -> None:
     table.update_incremental()
+    if schema_mode is not None:
+        options = replace(options, before=table.snapshot.protocol)
     own = list(table.snapshot.partition_columns)
     redefined = schema_mode == "overwrite" and mode == "overwrite" and predicate is None
     if partition_by is not None and partition_by != own and not redefined:
@@ -164,17 +176,76 @@ def _write(
     else:
         rows = fitted(reader, table.schema.to_arrow(), schema_mode)
         partition_by = None
+    if schema_mode == "merge":
+        _check_not_generated(rows.schema, table.schema._kind)
     where = None if predicate is None else spark_sql(predicate)
-    handle = table.committing(options)
     if mode == "append":
         rows, where = rows.satisfying(predicate), None
-    with rows.for_files_of(told["target_file_size"]).told():
-        sync.write_table(
-            handle,
+    with rows.for_files_of(data_files.target_file_size).told():
+        _carry_out(
+            table.committing(options),
             rows,
+            data_files,
             mode=mode,
             schema_mode=schema_mode,
             partition_by=partition_by,
-            replace_where=where,
-            **told,
+            where=where,
         )
+
+
+def _carry_out(
+    handle: sync.Table,
+    rows: CastStream,
+    data_files: DataFileOptions,
+    *,
+    mode: Any,
+    schema_mode: Any = None,
+    partition_by: list[str] | None = None,
+    where: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+) -> None:
+    """Write the rows as `adelta.sync.write_table` does, with the metadata of their fields.
+
+    A handle stays open as long as it is referenced, as here by its name.
+    """
+    from adelta.operations.write import write_rows
+    from adelta.operations.write_kind import WriteKind
+    from adelta.operations.write_transactions import WriteRequest
+    from adelta.write.conditions import condition_of, said_of
+
+    columns = columns_of(rows.schema)
+
+    async def write() -> None:
+        condition = await condition_of(where, now=moment())
+        said = "".join(await said_of(condition)) or None
+        request = WriteRequest(
+            kind=WriteKind(mode, schema_mode, condition, predicate=said),
+            partition_by=None if partition_by is None else tuple(partition_by),
+            cluster_by=None,
+            properties=properties or {},
+            txn=None,
+            user_metadata=None,
+            data_files=data_files,
+            name=name,
+            description=description,
+            columns=columns,
+        )
+        await write_rows(handle._async(), rows, request)
+
+    call(write)
+
+
+def _check_not_generated(rows: pa.Schema, table: StructType) -> None:
+    """Refuse new columns that are generated: the rows of the table have no values for them.
+
+    Raises:
+        SchemaMismatchError: there is one.
+    """
+    for field in rows:
+        if GENERATED in (field.metadata or {}) and table.field(field.name) is None:
+            raise SchemaMismatchError(
+                "Schema evolved fields cannot have generated expressions. Recreate the table to "
+                f"achieve this: {field.name!r} is generated"
+            )
