@@ -20,6 +20,7 @@ from adelta.deltalake._filters import where_of
 from adelta.deltalake._history import history_entry
 from adelta.deltalake._raw_changes import RawChanges
 from adelta.deltalake._sql import spark_sql
+from adelta.deltalake._storage_options import known_options, open_table
 from adelta.deltalake._types import Schema
 from adelta.deltalake._util import check_count, check_flag, check_text, check_texts
 from adelta.deltalake.exceptions import (
@@ -89,9 +90,9 @@ class RawDeltaTable(RawChanges):
         if storage_options is not None:
             check_texts(storage_options)
         self._given_uri = table_uri
-        self._options = storage_options
+        self._options = known_options(storage_options)
         try:
-            self.handle = sync.open_table(table_uri, storage_options)
+            self.handle = sync.open_table(table_uri, self._options)
         except e.InvalidOptionError as error:
             if "://" in table_uri and "scheme" in str(error):
                 raise e.TableNotFoundError(f"Unknown scheme: {error}") from error
@@ -117,7 +118,7 @@ class RawDeltaTable(RawChanges):
             provider_of(table_uri)
         except e.InvalidOptionError:
             return False
-        with sync.open_table(table_uri or ".", storage_options) as handle:
+        with open_table(table_uri or ".", storage_options) as handle:
             try:
                 handle.snapshot()
             except e.TableNotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from adelta import sync
 from adelta.deltalake._actions import (
     AddAction,
     CommitProperties,
@@ -14,6 +13,7 @@ from adelta.deltalake._actions import (
     added_file,
     commit_options,
 )
+from adelta.deltalake._storage_options import open_table
 from adelta.deltalake._types import Schema
 from adelta.deltalake._util import deprecate_positional_commit_args
 from adelta.deltalake.exceptions import raises_as_deltalake
@@ -71,7 +71,7 @@ def create_table_with_add_actions(
     )
     if there or not add_actions:
         return
-    with sync.open_table(table_uri, storage_options) as handle:
+    with open_table(table_uri, storage_options) as handle:
         told = handle.committing(options)
         with told.transaction("WRITE", parameters={"mode": "Append"}) as tx:
             tx.add_files([added_file(each) for each in add_actions])

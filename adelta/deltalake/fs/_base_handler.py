@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from adelta import errors as e
+from adelta.deltalake._storage_options import DEFAULT_BUFFER_SIZE, buffer_size, known_options
 from adelta.deltalake.exceptions import raises_as_deltalake
 from adelta.storage import open_store
 from adelta.sync._portal import call, run
@@ -33,7 +35,7 @@ class DeltaFileSystemHandler:
         self._uri = str(table_uri)
         self._options = options
         self._sizes = dict(known_sizes or {})
-        self._store = run(open_store, self._uri, options)
+        self._store = run(open_store, self._uri, known_options(options))
 
     @classmethod
     def from_table(
@@ -190,7 +192,16 @@ class DeltaFileSystemHandler:
     ) -> ObjectOutputStream:
         """A file for writing from its beginning; it is there when it is closed."""
         self._sizes.pop(path.strip("/"), None)
-        return ObjectOutputStream(self._store, path.strip("/"))
+        size = buffer_size(self._options)
+        if size < DEFAULT_BUFFER_SIZE:
+            warnings.warn(
+                f"You specified a `max_buffer_size` of {size} bits less than {DEFAULT_BUFFER_SIZE} "
+                "bits. adelta takes it as bytes, and holds more than that of a file on disk until "
+                "it is written; leave it out to hold more in memory",
+                UserWarning,
+                stacklevel=2,
+            )
+        return ObjectOutputStream(self._store, path.strip("/"), size)
 
 
 class ObjectInputFile(io.RawIOBase):
@@ -242,12 +253,12 @@ class ObjectInputFile(io.RawIOBase):
 class ObjectOutputStream(io.RawIOBase):
     """An object that is written when it is closed."""
 
-    def __init__(self, store: Any, path: str) -> None:
+    def __init__(self, store: Any, path: str, buffer_size: int = DEFAULT_BUFFER_SIZE) -> None:
         import tempfile
 
         self._store, self._path = store, path
         self._written = 0
-        self._spool = tempfile.SpooledTemporaryFile(max_size=_CHUNK)  # noqa: SIM115
+        self._spool = tempfile.SpooledTemporaryFile(max_size=buffer_size)  # noqa: SIM115
 
     @property
     def mode(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adelta import sync
 from adelta.deltalake._actions import commit_options
 from adelta.deltalake._protocol import NEW
+from adelta.deltalake._storage_options import known_options
 from adelta.deltalake._types import Schema
 from adelta.deltalake._util import deprecate_positional_commit_args
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
@@ -100,7 +101,7 @@ def _convert(
             name=name,
             description=description,
             properties=properties,
-            storage_options=storage_options,
+            storage_options=known_options(storage_options),
             commits=options,
         )
     except TableNotFoundError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from adelta import sync
 from adelta.deltalake._protocol import NEW
+from adelta.deltalake._storage_options import known_options, open_table
 from adelta.deltalake._util import check_flag, check_text
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer.modes import (
@@ -66,7 +67,7 @@ def create(
                 "in schema"
             )
     properties, beside = split_properties(properties)
-    with sync.open_table(uri, storage_options) as handle:
+    with open_table(uri, storage_options) as handle:
         location = f"{handle.uri.rstrip('/')}/"
         there = mode == "overwrite" and _exists(handle)
     options = replace(
@@ -77,7 +78,7 @@ def create(
         before=None if there else NEW,
     )
     if mode == "overwrite":
-        with sync.open_table(uri, storage_options) as handle:
+        with open_table(uri, storage_options) as handle:
             sync.replace_table(
                 handle.committing(options),
                 columns,
@@ -97,7 +98,7 @@ def create(
             name=name,
             description=description,
             mode="ignore" if mode == "ignore" else "error",
-            storage_options=storage_options,
+            storage_options=known_options(storage_options),
             commits=options,
         )
     except TableAlreadyExistsError as error:

@@ -11,6 +11,7 @@ from adelta._clock import moment
 from adelta.deltalake._actions import commit_options
 from adelta.deltalake._protocol import NEW
 from adelta.deltalake._sql import spark_sql
+from adelta.deltalake._storage_options import open_table
 from adelta.deltalake._util import check_count, check_text
 from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError, as_deltalake_errors
 from adelta.deltalake.writer._utils import try_get_table_and_table_uri
@@ -110,7 +111,7 @@ def write_deltalake(
         with (
             rows.told(),
             as_deltalake_errors(),
-            sync.open_table(uri, storage_options) as handle,
+            open_table(uri, storage_options) as handle,
         ):
             _carry_out(
                 handle.committing(options),
