@@ -51,9 +51,10 @@ _kept: list[BoundPool] = []  # connections that collecting would close at the wr
 class HttpOptions:
     """How to connect, and how long to wait, in seconds. `timeout` bounds one whole request.
 
-    So every request ends, also one whose bytes come one by one. Of servers those are trusted whose
-    certificates are vouched for by one in `ca_bundle`, a file or a folder, or by the system's where
-    that is None.
+    `read_timeout` bounds how long nothing comes. Within it the head of an answer, and the body of
+    an answer to a read, has to end or to bring `LEAST_BYTES` more. Of servers those are trusted
+    whose certificates are vouched for by one in `ca_bundle`, a file or a folder, or by the system's
+    where that is None.
     """
 
     connect_timeout: float = 5.0
@@ -136,8 +137,8 @@ class HttpPool:
             ssl=self._trust,
         )
         loop = asyncio.get_running_loop()
-        turn = LoopTurn(loop)
-        connect_by(connector, partial(BodyConnection, loop, turn, options.timeout))
+        make = partial(BodyConnection, loop, LoopTurn(loop), options.timeout, options.read_timeout)
+        connect_by(connector, make)
         session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -10,6 +10,9 @@ much again as has come of it, and `LONGEST_AHEAD` at first.
 What comes when no answer is waited for ends the connection: aiohttp would take it for the answer to
 the next request, as a server's that answers twice.
 
+A sender that keeps the connection alive with a few bytes now and then is given up as one that sends
+nothing is. The time of our own pauses, and the time in which the loop was busy, do not count.
+
 However many connections have bytes at once, the loop takes no more than a bounded number of them
 between two turns: those that come after it are asked again at the next turn.
 """
@@ -21,8 +24,9 @@ import ctypes
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-from aiohttp import ClientPayloadError
+from aiohttp import ClientPayloadError, SocketTimeoutError
 
+from adelta._clock import monotonic
 from adelta._concurrency import in_io_thread
 from adelta._memory import lasting_pool
 from adelta.storage._aiohttp import Connection
@@ -35,16 +39,21 @@ if TYPE_CHECKING:
     from aiohttp.streams import StreamReader
 
 __all__ = [
+    "LEAST_BYTES",
     "LONGEST_AHEAD",
     "LONG_BODY",
     "BodyConnection",
     "LoopTurn",
+    "hold_to_rate",
     "memory_for",
     "place_body",
     "receive_body",
     "unclaim",
     "waiting_body",
 ]
+
+LEAST_BYTES = 1 << 10
+"""Bytes that have to come within the read timeout, unless the answer ends earlier."""
 
 LONG_BODY = 128 << 10
 """Bytes from which on a body waits to be claimed."""
@@ -56,6 +65,7 @@ _HEAD = 64 << 10  # bytes that are read at once until the head is there, and of 
 _ONE_READ = 1 << 20
 _LITTLE = 16 << 10
 _ONE_TURN = 4 << 20
+_FEWEST_ARRIVALS = 4
 
 
 class LoopTurn:
@@ -94,13 +104,25 @@ class BodyConnection(Connection):
     """One connection of aiohttp's, with memory for what comes next.
 
     A body may take `timeout` seconds: aiohttp sees to that for what it receives itself, alone.
+
+    The head of an answer, and its body after `hold_to_rate`, has to end or to bring `LEAST_BYTES`
+    within `read_timeout` seconds. aiohttp itself only limits how long nothing comes.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, turn: LoopTurn, timeout: float | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        turn: LoopTurn,
+        timeout: float | None = None,
+        read_timeout: float | None = None,
     ) -> None:
         super().__init__(loop)
         self.timeout = timeout
+        self._patience = read_timeout
+        self._held_to_rate = False
+        self._arrived_at: float | None = None  # when bytes came last
+        self._waited_s = 0.0  # for `_arrived_bytes`, which are those of this period
+        self._arrived_bytes = 0
         self._turn = turn
         self._head = memoryview(bytearray(_HEAD))
         self._unclaimed: StreamReader | None = None
@@ -141,12 +163,15 @@ class BodyConnection(Connection):
             self.data_received(bytes(self._head[:count]))
             if self._more_to_come:  # for which aiohttp would wait as long as the request may take
                 self._reschedule_timeout()
+            if not self._waits_for_nothing():
+                self._check_rate(count)
             return
         self._reschedule_timeout()
         rest = self._rest[count:]
         if rest:
             self._rest = rest
             self._turn.took(self, count)
+            self._check_rate(count)
             return
         self._rest = None
         if self._left:
@@ -157,9 +182,40 @@ class BodyConnection(Connection):
                 self._payload.feed_eof()
         self._wake()
 
+    def hold_to_rate(self) -> None:
+        """Expect the body of the answer at the rate that its head had to come at."""
+        self._held_to_rate = True
+
+    def _check_rate(self, count: int) -> None:
+        """Give up a sender of which too little has come since the last check was passed.
+
+        Each arrival counts as a part of the read timeout at most: a longer gap may be a pause of
+        ours or a busy loop, and a sender that is silent for so long meets aiohttp's own timeout.
+        """
+        if not self._held_to_rate or self._patience is None:
+            return
+        now = monotonic()
+        if self._arrived_at is not None:
+            self._waited_s += min(now - self._arrived_at, self._patience / _FEWEST_ARRIVALS)
+        self._arrived_at = now
+        self._arrived_bytes += count
+        if self._waited_s < self._patience:
+            return
+        if self._arrived_bytes < LEAST_BYTES:
+            error = SocketTimeoutError(
+                f"{self._arrived_bytes} bytes of the answer came within the read timeout, "
+                f"{self._patience:g} s, and {LEAST_BYTES} have to"
+            )
+            if self._payload is not None:
+                self._payload.set_exception(error)
+            self.set_exception(error)
+        self._waited_s, self._arrived_bytes = 0.0, 0
+
     def set_response_params(self, **params: Any) -> None:
         """A request is about to be sent."""
         self._asked, self._answer = True, None
+        self._held_to_rate, self._arrived_at = True, None
+        self._waited_s, self._arrived_bytes = 0.0, 0
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
@@ -193,6 +249,7 @@ class BodyConnection(Connection):
         self._more_to_come = 100 <= message.code < 200 and message.code != 101
         if not self._more_to_come:
             self._answer = payload
+            self._held_to_rate = False
         length = message.headers.get("content-length", "")
         if length.isdecimal() and int(length) >= LONG_BODY and not payload.is_eof():
             self._unclaimed = payload
@@ -292,6 +349,13 @@ def unclaim(response: aiohttp.ClientResponse) -> None:
     """Let the body of the answer come aiohttp's way, where it is a long one that waits."""
     if waiting_body(response) is not None:
         _connection(response).unclaim()
+
+
+def hold_to_rate(response: aiohttp.ClientResponse) -> None:
+    """Give up the body of the answer, if some of it is still to come, once it comes too slowly."""
+    connection = None if response.connection is None else response.connection.protocol
+    if isinstance(connection, BodyConnection):
+        connection.hold_to_rate()
 
 
 async def place_body(response: aiohttp.ClientResponse, into: memoryview) -> None:

@@ -24,7 +24,7 @@ from adelta.storage.abandoned_writes import AbandonedWrites
 from adelta.storage.body_checks import object_fault, range_fault
 from adelta.storage.http import HttpPool, proxy_for, unknown_host
 from adelta.storage.http_time import http_time_ms
-from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
+from adelta.storage.long_body import hold_to_rate, place_body, receive_body, unclaim, waiting_body
 from adelta.storage.object_answers import Answer, Failure, Kind, connection_failure, outcome_of
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
@@ -409,6 +409,9 @@ async def receive(
         ExchangeError: it has more bytes than it may have.
     """
     status = response.status
+    if request.method in _READS:
+        # S3 sends blanks for minutes while it completes an upload or a copy.
+        hold_to_rate(response)
     try:
         if status >= 300 and request.method != "HEAD":
             return Answer(status, response.headers, await _beginning(response, longest_error))
