@@ -31,10 +31,10 @@ from figures import record
 
 import adelta.spark
 import adelta.sync
-from adelta.spark.native.file_plan import FILE_COLUMNS
-from adelta.spark.native.scan import OpenVersion
-from adelta.spark.options import ReadOptions
-from adelta.spark.planning import FilesOnExecutors
+from adelta.spark.classic.native.file_plan import FILE_COLUMNS
+from adelta.spark.classic.native.scan import OpenVersion
+from adelta.spark.cluster.planning import FilesOnExecutors
+from adelta.spark.options.read_write import ReadOptions
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:

@@ -123,7 +123,7 @@ def test_dataclasses_are_made_by_the_module_that_compiles_less() -> None:
 
 
 def test_sparks_plans_and_sessions_inside_are_known_to_two_modules_alone() -> None:
-    known = {"adelta/spark/native/jvm.py", "adelta/spark/names/in_jvm.py"}
+    known = {"adelta/spark/classic/jvm.py", "adelta/spark/classic/names/in_jvm.py"}
     inside = re.compile(r"queryExecution|sessionState|_jwriter|_jreader|catalyst")
     found = {
         path.relative_to(ROOT).as_posix()

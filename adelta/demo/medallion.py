@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 import adelta.spark
 import adelta.sync
 from adelta.demo import queries
-from adelta.spark.types import to_delta_schema
+from adelta.spark.translate.types import to_delta_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,50 +16,50 @@ from adelta._exports import exports
 
 if TYPE_CHECKING:
     from adelta.spark import exceptions as exceptions
-    from adelta.spark.as_delta import install_as_delta as install_as_delta
     from adelta.spark.dataframes import WriteMode as WriteMode
     from adelta.spark.dataframes import read as read
     from adelta.spark.dataframes import write as write
-    from adelta.spark.datasource import DeltaDataSource as DeltaDataSource
-    from adelta.spark.delta_table import DeltaTable as DeltaTable
+    from adelta.spark.delta.as_delta import install_as_delta as install_as_delta
+    from adelta.spark.delta.optimize_builder import DeltaOptimizeBuilder as DeltaOptimizeBuilder
+    from adelta.spark.delta.table import DeltaTable as DeltaTable
+    from adelta.spark.delta.table_builder import DeltaColumnBuilder as DeltaColumnBuilder
+    from adelta.spark.delta.table_builder import DeltaTableBuilder as DeltaTableBuilder
+    from adelta.spark.delta.table_builder import IdentityGenerator as IdentityGenerator
     from adelta.spark.foreach_batch import MicroBatch as MicroBatch
     from adelta.spark.foreach_batch import foreach_batch as foreach_batch
-    from adelta.spark.java import ensure_java as ensure_java
     from adelta.spark.large_tables import checkpoint as checkpoint
-    from adelta.spark.merge_builder import DeltaMergeBuilder as DeltaMergeBuilder
-    from adelta.spark.optimize_builder import DeltaOptimizeBuilder as DeltaOptimizeBuilder
-    from adelta.spark.session import get_session as get_session
-    from adelta.spark.session import register as register
-    from adelta.spark.sql_text import sql as sql
-    from adelta.spark.table_builder import DeltaColumnBuilder as DeltaColumnBuilder
-    from adelta.spark.table_builder import DeltaTableBuilder as DeltaTableBuilder
-    from adelta.spark.table_builder import IdentityGenerator as IdentityGenerator
+    from adelta.spark.rows.merge_builder import DeltaMergeBuilder as DeltaMergeBuilder
+    from adelta.spark.session.java import ensure_java as ensure_java
+    from adelta.spark.session.registration import get_session as get_session
+    from adelta.spark.session.registration import register as register
+    from adelta.spark.source.datasource import DeltaDataSource as DeltaDataSource
+    from adelta.spark.statements.text import sql as sql
 
 __all__ = exports(
     __name__,
     {
-        "adelta.spark.as_delta": ("install_as_delta",),
+        "adelta.spark.delta.as_delta": ("install_as_delta",),
         "adelta.spark.dataframes": (
             "WriteMode",
             "read",
             "write",
         ),
-        "adelta.spark.datasource": ("DeltaDataSource",),
-        "adelta.spark.delta_table": ("DeltaTable",),
+        "adelta.spark.source.datasource": ("DeltaDataSource",),
+        "adelta.spark.delta.table": ("DeltaTable",),
         "adelta.spark.foreach_batch": (
             "MicroBatch",
             "foreach_batch",
         ),
-        "adelta.spark.java": ("ensure_java",),
+        "adelta.spark.session.java": ("ensure_java",),
         "adelta.spark.large_tables": ("checkpoint",),
-        "adelta.spark.merge_builder": ("DeltaMergeBuilder",),
-        "adelta.spark.optimize_builder": ("DeltaOptimizeBuilder",),
-        "adelta.spark.session": (
+        "adelta.spark.rows.merge_builder": ("DeltaMergeBuilder",),
+        "adelta.spark.delta.optimize_builder": ("DeltaOptimizeBuilder",),
+        "adelta.spark.session.registration": (
             "get_session",
             "register",
         ),
-        "adelta.spark.sql_text": ("sql",),
-        "adelta.spark.table_builder": (
+        "adelta.spark.statements.text": ("sql",),
+        "adelta.spark.delta.table_builder": (
             "DeltaColumnBuilder",
             "DeltaTableBuilder",
             "IdentityGenerator",

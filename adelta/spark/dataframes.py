@@ -14,12 +14,12 @@ from pyspark.sql.utils import is_remote
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
-from adelta.spark.datasource import FORMAT
-from adelta.spark.hadoop_conf import prefixed, storage_of_session
-from adelta.spark.native.jvm import WriteState
-from adelta.spark.options import absolute_uri
-from adelta.spark.session import ensure_registered, save
-from adelta.spark.session_settings import read_settings, session_zone
+from adelta.spark.classic.jvm import WriteState
+from adelta.spark.options.hadoop_conf import prefixed, storage_of_session
+from adelta.spark.options.read_write import absolute_uri
+from adelta.spark.options.session_settings import read_settings, session_zone
+from adelta.spark.session.registration import ensure_registered, save
+from adelta.spark.source.datasource import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from pyspark.sql.utils import is_remote
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError, TableNotFoundError
 from adelta.log.load import load_state
-from adelta.spark.committing import TXN_SETTINGS
+from adelta.spark.options.commits import TXN_SETTINGS
 from adelta.sync._portal import call
 from adelta.table import open_table
 

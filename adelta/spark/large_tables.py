@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from adelta._arguments import check_count
 from adelta.operations.distributed_checkpoint import checkpoint_by_tasks
-from adelta.spark.cluster_executor import SparkClusterExecutor
-from adelta.spark.identifiers import path_named
-from adelta.spark.job_settings import JobSettings
-from adelta.spark.options import absolute_uri
-from adelta.spark.session import ensure_registered
-from adelta.spark.table_names import location_of
+from adelta.spark.cluster.cluster_executor import SparkClusterExecutor
+from adelta.spark.cluster.job_settings import JobSettings
+from adelta.spark.options.read_write import absolute_uri
+from adelta.spark.session.registration import ensure_registered
+from adelta.spark.tables.names import location_of
+from adelta.spark.translate.identifiers import path_named
 from adelta.sync._portal import call
 from adelta.table import open_table
 

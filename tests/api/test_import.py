@@ -220,11 +220,11 @@ def test_what_scans_need_is_loaded_with_the_handle_before_a_loop_runs(in_loop: b
 def test_a_worker_of_spark_loads_no_more_than_its_part_of_the_data_source_needs() -> None:
     """Spark starts a process for each: one that only asks for the source's name reads nothing."""
     pytest.importorskip("pyspark")
-    assert not loaded_by("import adelta.spark.datasource") & (HEAVY - {"pyspark", "asyncio"})
+    assert not loaded_by("import adelta.spark.source.datasource") & (HEAVY - {"pyspark", "asyncio"})
     program = (
-        "import sys, adelta.spark.reader; "
-        "assert not [m for m in sys.modules if m.startswith('adelta.spark.stream')]; "
-        "assert 'adelta.spark.delta_table' not in sys.modules"
+        "import sys, adelta.spark.source.reader; "
+        "assert not [m for m in sys.modules if m.startswith('adelta.spark.source.stream')]; "
+        "assert 'adelta.spark.delta.table' not in sys.modules"
     )
     loaded_by(program)
 

@@ -84,7 +84,7 @@ def test_the_tutorial_can_be_pasted_into_a_prompt() -> None:
 
 
 def test_so_do_those_that_use_spark(environment: dict[str, str], tmp_path: Path) -> None:
-    from adelta.spark.java import ensure_java
+    from adelta.spark.session.java import ensure_java
 
     try:
         ensure_java()

@@ -179,7 +179,7 @@ async def test_a_day_is_loaded_once_however_often_the_job_runs(tmp_path: Path) -
 
 @pytest.mark.skipif(not DEEP, reason="a Spark of its own; the pages of the docs run the same calls")
 def test_a_job_of_spark_submit_may_be_run_again(tmp_path: Path) -> None:
-    from adelta.spark.java import ensure_java
+    from adelta.spark.session.java import ensure_java
 
     ensure_java()
     source, target, python = tmp_path / "raw", str(tmp_path / "orders"), sys.executable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adelta.errors import InvalidUseError
-from adelta.spark.java import ensure_java
+from adelta.spark.session.java import ensure_java
 from tests.support.spark_startup import quick_spark
 from tests.support.unavailable import unavailable
 

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 
 import adelta.sync
 from adelta.errors import ConcurrentAppendError, SchemaMismatchError
+from adelta.spark.classic.names import definitions, opened
 from adelta.spark.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
-from adelta.spark.names import definitions, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from adelta.errors import InvalidUseError
-from adelta.spark.java import ensure_java
+from adelta.spark.session.java import ensure_java
 from tests.spark.conftest import ROOT
 from tests.support.spark_startup import quick_spark
 from tests.support.unavailable import unavailable

@@ -23,8 +23,8 @@ from adelta.errors import (
     TableAlreadyExistsError,
 )
 from adelta.operations.create import create_table
-from adelta.spark.options import WriteOptions
-from adelta.spark.writer import DeltaWriter
+from adelta.spark.options.read_write import WriteOptions
+from adelta.spark.source.writer import DeltaWriter
 from adelta.sync._portal import call
 
 APPEND_ONLY = {"delta.appendOnly": "true"}

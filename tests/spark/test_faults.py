@@ -12,8 +12,7 @@ import pytest
 
 import adelta.spark
 import adelta.sync
-from adelta.spark import frame_write
-from adelta.spark.native import parquet_writer
+from adelta.spark.classic.native import frame_write, parquet_writer
 from tests.spark.faults import driver, run
 from tests.support.depth import DEEP
 

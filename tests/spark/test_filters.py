@@ -19,7 +19,7 @@ from adelta.kernel.expressions.nodes import (
     Not,
 )
 from adelta.kernel.schema import types as t
-from adelta.spark.filters import to_expression
+from adelta.spark.translate.filters import to_expression
 
 SCHEMA = t.StructType(
     (

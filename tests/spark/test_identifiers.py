@@ -6,9 +6,9 @@ import pytest
 
 from adelta.errors import InvalidExpressionError, InvalidOptionError
 from adelta.kernel.schema.types import LONG, StructField, StructType
-from adelta.spark.expressions import unqualified
-from adelta.spark.hadoop_conf import storage_options_of
-from adelta.spark.identifiers import identifier_parts, path_named, quoted, string_literal
+from adelta.spark.options.hadoop_conf import storage_options_of
+from adelta.spark.rows.expressions import unqualified
+from adelta.spark.translate.identifiers import identifier_parts, path_named, quoted, string_literal
 
 NAMES = [
     ("t", ("t",)),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adelta.errors import InvalidUseError
-from adelta.spark.java import ensure_java
+from adelta.spark.session.java import ensure_java
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,7 +79,7 @@ def test_without_any_java_the_packaged_one_runs_what_spark_starts(bare):
 def test_the_packaged_java_does_not_outlive_its_process_but_its_forked_children(bare):
     script = (
         "import os, sys\n"
-        "from adelta.spark.java import ensure_java\n"
+        "from adelta.spark.session.java import ensure_java\n"
         "java = ensure_java()\n"
         "if (child := os.fork()) == 0: sys.exit(0)\n"
         "os.waitpid(child, 0)\n"

@@ -17,7 +17,7 @@ import adelta.spark
 import adelta.sync
 from adelta.errors import InvalidTableError, TableNotFoundError
 from adelta.log.file_groups import FileGroup
-from adelta.spark.session_settings import PLANNING_FILES
+from adelta.spark.options.session_settings import PLANNING_FILES
 from adelta.storage.resolve import open_store
 from tests.operations.test_distributed_checkpoint import IDS, PARTS, V2, make, read_back, rows_of
 from tests.spark.test_native_scan import (

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 import adelta.spark
 import adelta.sync
 from adelta.errors import ColumnNotFoundError, UnresolvedColumnError
-from adelta.spark.task_executor import SparkTaskExecutor
+from adelta.spark.cluster.task_executor import SparkTaskExecutor
 from tests.spark.collected import rows
 
 if TYPE_CHECKING:

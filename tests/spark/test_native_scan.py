@@ -25,8 +25,8 @@ import adelta.sync
 from adelta.errors import ChecksumMismatchError, MissingDataFileError
 from adelta.kernel.deletion_vector.blob import encode_bitmap, encode_file
 from adelta.kernel.deletion_vector.descriptor import encode_relative
-from adelta.spark.native import java_classes
-from adelta.spark.native.file_plan import FILE_COLUMNS, encode_files
+from adelta.spark.classic import java_classes
+from adelta.spark.classic.native.file_plan import FILE_COLUMNS, encode_files
 from tests.support.depth import cases
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "conformance"

@@ -8,7 +8,7 @@ import pytest
 
 from adelta.errors import InvalidExpressionError, InvalidOptionError, InvalidPropertyError
 from adelta.spark.exceptions import as_spark_has_it
-from adelta.spark.options import ReadOptions, WriteOptions
+from adelta.spark.options.read_write import ReadOptions, WriteOptions
 
 if TYPE_CHECKING:
     from adelta.operations.write_kind import WriteKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adelta.spark.partitions import OPEN_COST_BYTES, pack_files
+from adelta.spark.source.partitions import OPEN_COST_BYTES, pack_files
 
 MIB = 1 << 20
 

@@ -25,9 +25,9 @@ from adelta.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from adelta.spark.options import ReadOptions
-from adelta.spark.reader import DeltaReader
-from adelta.spark.types import to_spark_schema
+from adelta.spark.options.read_write import ReadOptions
+from adelta.spark.source.reader import DeltaReader
+from adelta.spark.translate.types import to_spark_schema
 
 
 @pytest.fixture

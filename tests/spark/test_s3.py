@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import adelta.spark
 from adelta.spark import DeltaTable
-from adelta.spark.native.jvm import why_not_listed
+from adelta.spark.classic.jvm import why_not_listed
 from adelta.storage.dynamodb import DynamoTable
 from adelta.storage.dynamodb_options import parse_dynamo_options
 

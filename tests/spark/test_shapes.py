@@ -17,8 +17,8 @@ from adelta.kernel.actions.file_actions import AddFile
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import from_arrow_schema, to_arrow_schema
 from adelta.kernel.schema.type_text import parse_column
-from adelta.spark.shapes import with_systems, without_systems
-from adelta.spark.types import arrow_schema, to_delta_schema, to_spark_schema
+from adelta.spark.translate.shapes import with_systems, without_systems
+from adelta.spark.translate.types import arrow_schema, to_delta_schema, to_spark_schema
 from tests.support.shapes import line, point
 
 COLUMNS = (

@@ -9,8 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 import adelta.sync
-from adelta.spark import DeltaTable, staged_rows
-from adelta.spark.task_executor import SparkTaskExecutor
+from adelta.spark import DeltaTable
+from adelta.spark.cluster import staged_rows
+from adelta.spark.cluster.task_executor import SparkTaskExecutor
 from adelta.sync._portal import call
 
 

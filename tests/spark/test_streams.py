@@ -15,11 +15,11 @@ import adelta.spark
 import adelta.sync
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.spark import DeltaTable
-from adelta.spark.datasource import DeltaDataSource
-from adelta.spark.options import WriteOptions
-from adelta.spark.stream_options import StreamOptions, without_stream_options
-from adelta.spark.stream_writer import DeltaStreamWriter, stream_write_options
-from adelta.spark.types import arrow_schema
+from adelta.spark.options.read_write import WriteOptions
+from adelta.spark.options.streams import StreamOptions, without_stream_options
+from adelta.spark.source.datasource import DeltaDataSource
+from adelta.spark.source.stream_writer import DeltaStreamWriter, stream_write_options
+from adelta.spark.translate.types import arrow_schema
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 

@@ -17,7 +17,7 @@ from adelta.errors import (
     TableNotFoundError,
 )
 from adelta.spark import DeltaTable, IdentityGenerator
-from adelta.spark.names import in_jvm
+from adelta.spark.classic.names import in_jvm
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ import adelta.spark
 import adelta.sync
 from adelta.errors import InvariantViolationError, StorageError
 from adelta.spark import DeltaTable
-from adelta.spark.job_settings import JobSettings
-from adelta.spark.task_executor import SparkTaskExecutor
+from adelta.spark.cluster.job_settings import JobSettings
+from adelta.spark.cluster.task_executor import SparkTaskExecutor
 from adelta.sync._portal import call
 from adelta.table import open_table, roots_of
 

@@ -9,7 +9,7 @@ from pyspark.sql import types as s
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.spark.types import arrow_schema, conform, to_delta_schema, to_spark_schema
+from adelta.spark.translate.types import arrow_schema, conform, to_delta_schema, to_spark_schema
 
 PAIRS = [
     (s.StringType(), t.STRING),

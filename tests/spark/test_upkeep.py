@@ -20,8 +20,8 @@ import adelta.spark
 import adelta.sync
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.spark import DeltaTable
-from adelta.spark.task_executor import SparkTaskExecutor
-from adelta.spark.unresolved_text import unresolved_text
+from adelta.spark.cluster.task_executor import SparkTaskExecutor
+from adelta.spark.translate.unresolved_text import unresolved_text
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from adelta.errors import (
 )
 from adelta.operations.distributed_write import commit_write
 from adelta.spark.exceptions import ConcurrentDeleteReadException
-from adelta.spark.options import WriteOptions
-from adelta.spark.types import arrow_schema
-from adelta.spark.writer import DeltaWriter
+from adelta.spark.options.read_write import WriteOptions
+from adelta.spark.source.writer import DeltaWriter
+from adelta.spark.translate.types import arrow_schema
 from adelta.sync._portal import call
 
 

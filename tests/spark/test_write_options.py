@@ -15,8 +15,8 @@ import adelta
 import adelta.spark
 import adelta.sync
 from adelta.errors import InvalidOptionError
-from adelta.spark.options import WriteOptions
-from adelta.spark.writer import DeltaWriter
+from adelta.spark.options.read_write import WriteOptions
+from adelta.spark.source.writer import DeltaWriter
 
 DELTA = "spark.databricks.delta"
 

@@ -20,7 +20,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 import adelta.spark
 from adelta.spark import DeltaTable
-from adelta.spark.task_executor import SparkTaskExecutor
+from adelta.spark.cluster.task_executor import SparkTaskExecutor
 from adelta.storage.local import LocalStore
 from tests.spark.faults.driver import die, session
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import adelta.spark
-from adelta.spark import frame_write
-from adelta.spark.native.parquet_writer import NativeWriter
+from adelta.spark.classic.native import frame_write
+from adelta.spark.classic.native.parquet_writer import NativeWriter
 from adelta.storage.local import LocalStore
 
 if TYPE_CHECKING:

@@ -1,0 +1,111 @@
+"""Classes in Java that come as text, compiled by the compiler that Spark has for generated code.
+
+The driver has them in a class loader of their own. Executors get those that their tasks need in a
+jar, which is made here and which Spark hands to them as it does with any jar of an application.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from py4j.protocol import Py4JJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["NotCompiledError", "jar_of", "java_class", "ship_class"]
+
+_log = logging.getLogger("adelta.spark")
+_PACKAGE = "adelta.spark"
+_PARTS = {
+    "TableFileIndex": ("MetadataOnlyQuery",),
+    "TableFormat": ("DeletionVector",),
+    "TableWriter": ("WrittenFiles", "LocalFiles"),
+}
+"""Classes that are compiled, and shipped, with another one that alone uses them."""
+_lock = threading.Lock()
+_compilers: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by py4j's gateway
+"""What has compiled a class, or why none could."""
+_shipped: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # by SparkContext
+
+
+class NotCompiledError(Exception):
+    """Raised when a class fits the Spark that is there so little that it cannot be compiled."""
+
+
+def java_class(gateway: Any, name: str) -> Any:
+    """The class of this name, which is compiled when it is first asked for.
+
+    Raises:
+        NotCompiledError: it cannot be, in this Spark; a warning is logged the first time.
+    """
+    return _compiled(gateway, name).getClassLoader().loadClass(f"{_PACKAGE}.{name}")
+
+
+def _compiled(gateway: Any, name: str) -> Any:
+    with _lock:
+        known = _compilers.setdefault(gateway, {})
+        if name not in known:
+            compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+            thread = gateway.jvm.java.lang.Thread.currentThread()
+            compiler.setParentClassLoader(thread.getContextClassLoader())
+            try:
+                compiler.cook(_unit(name, *_PARTS.get(name, ())))
+                known[name] = compiler
+            except Py4JJavaError as error:
+                why = str(error.java_exception.toString()).partition("\n")[0]
+                known[name] = NotCompiledError(f"{name}.java does not compile in this Spark: {why}")
+                _log.warning("%s; what needs it takes a slower way, or fails", known[name])
+        if isinstance(known[name], NotCompiledError):
+            raise known[name]
+        return known[name]
+
+
+def _unit(*names: str) -> str:
+    """The sources of some classes as one."""
+    head, body = set[str](), list[str]()
+    for name in names:
+        source = files("adelta.spark.classic").joinpath("java", f"{name}.java").read_text()
+        for line in source.splitlines():
+            if line.startswith("import "):
+                head.add(line)
+            elif not line.startswith("package "):
+                body.append(line)
+    return "\n".join((f"package {_PACKAGE};", *sorted(head), *body))
+
+
+def ship_class(spark: SparkSession, name: str) -> None:
+    """Let executors have the class of this name; once for an application."""
+    context: Any = spark.sparkContext
+    compiler = _compiled(context._gateway, name)
+    with _lock:
+        shipped = _shipped.setdefault(context, set())
+        if name not in shipped:
+            context._jsc.addJar(jar_of(name, dict(compiler.getBytecodes())))
+            shipped.add(name)
+
+
+def jar_of(name: str, classes: dict[str, bytes]) -> str:
+    """A jar of this process's own with classes by their names, removed at exit."""
+    folder = Path(tempfile.mkdtemp(prefix="adelta-classes-"))  # private: what is in it gets run
+    atexit.register(_remove, folder, os.getpid())
+    jar = folder / f"adelta-{name}.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for each, content in classes.items():
+            archive.writestr(each.replace(".", "/") + ".class", bytes(content))
+    return str(jar)
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child that ends leaves its parent's jar alone
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,350 @@
+"""CREATE and REPLACE TABLE, with rows or without."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from adelta._dataclasses import dataclass
+from adelta.errors import InvalidOptionError, SchemaMismatchError, TableNotFoundError
+from adelta.kernel.schema.json import type_to_json
+from adelta.operations.create import create_table
+from adelta.operations.replace import replace_table
+from adelta.spark.classic import jvm
+from adelta.spark.classic.jvm import FORMAT, WriteState
+from adelta.spark.classic.names.answers import Answers
+from adelta.spark.classic.names.columns import defined_schema
+from adelta.spark.classic.names.places import uri_of
+from adelta.spark.exceptions import known_as_of, no_columns
+from adelta.spark.options.commits import session_commits
+from adelta.spark.options.hadoop_conf import storage_of_session
+from adelta.spark.options.read_write import ReadOptions
+from adelta.spark.options.session_settings import with_default_properties
+from adelta.spark.rows.own_reads import plan_made_of
+from adelta.spark.translate.identifiers import quoted
+from adelta.spark.translate.types import to_spark_schema
+from adelta.sync._portal import call
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from adelta.commit.catalog import CatalogClient
+    from adelta.kernel.schema.types import StructType
+    from adelta.operations.write_transactions import DefinedBy
+    from adelta.spark.classic.names.opened import Sessions
+    from adelta.table import Table
+    from adelta.write.commit_options import CommitOptions
+
+__all__ = ["Definition", "StagedTable", "check_alike", "completed", "create", "created"]
+
+_OF_THE_CATALOG = (
+    "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type",
+)  # fmt: skip
+_OPTION = "option."
+_STATEMENTS: dict[str, DefinedBy] = {
+    "create": "CREATE TABLE AS SELECT",
+    "replace": "REPLACE TABLE AS SELECT",
+    "create or replace": "CREATE OR REPLACE TABLE AS SELECT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a statement says of a table that is to be.
+
+    Attributes:
+        uri: where it is.
+        mode: ``create``, ``replace`` or ``create or replace``.
+        schema: its columns; none where they are those of the table that is there.
+        partition_by: the columns to partition by.
+        cluster_by: the columns to cluster by.
+        properties: its properties, constraints among them.
+        comment: what it is, for people.
+        managed: whether its folder is the catalog's.
+    """
+
+    uri: str
+    mode: str
+    schema: StructType
+    partition_by: tuple[str, ...]
+    cluster_by: tuple[str, ...]
+    properties: Mapping[str, str]
+    comment: str | None
+    managed: bool
+
+    @classmethod
+    def parse(cls, said: Mapping[str, Any]) -> Definition:
+        """What `Definition.java` says.
+
+        Raises:
+            InvalidOptionError: a Delta table has no such thing.
+        """
+        partitions, clusters = _layout(said["partitions"])
+        given: dict[str, str] = said["properties"]
+        properties = {
+            name.removeprefix(_OPTION): value
+            for name, value in given.items()
+            if name not in _OF_THE_CATALOG
+            and (not name.startswith(_OPTION) or name.startswith(_OPTION + "delta."))
+        }
+        for constraint in said["constraints"]:
+            if "check" not in constraint:
+                raise InvalidOptionError(
+                    f"a Delta table cannot keep {constraint['described']}: leave it out, or make "
+                    "it a CHECK constraint"
+                )
+            properties[f"delta.constraints.{constraint['name']}"] = constraint["check"]
+        return cls(
+            uri_of(said["path"]),
+            said["mode"],
+            defined_schema(json.loads(said["schema"]), said["identities"]),
+            partitions,
+            clusters,
+            properties,
+            given.get("comment"),
+            managed=bool(said.get("managed")),
+        )
+
+
+def _layout(transforms: list[dict[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns to partition by, and those to cluster by."""
+    partitions, clusters = list[str](), list[str]()
+    for transform in transforms:
+        columns = [".".join(path) for path in transform["columns"]]
+        match transform["name"]:
+            case "identity":
+                partitions += columns
+            case "cluster_by":
+                clusters += [quoted(path) for path in transform["columns"]]
+            case name:
+                raise InvalidOptionError(
+                    f"a Delta table is not partitioned by {name}({', '.join(columns)}): partition "
+                    "it by a column, generated by that function where it has to be"
+                )
+    return tuple(partitions), tuple(clusters)
+
+
+def create(definition: Definition, spark: SparkSession) -> None:
+    """Create an empty table; or take the one that is there, if it is the one that is described.
+
+    A new one has the session's properties for new tables, too. A statement without columns, and
+    without anything else, takes any table.
+
+    Raises:
+        TableAlreadyExistsError: the catalog is to have its own folder, and a table is in it.
+        SchemaMismatchError: the table that is there is another one; or there is none, and no
+            columns.
+    """
+    storage = storage_of_session(spark, definition.uri)
+    there = None if definition.managed else call(_there, definition.uri, storage)
+    if there is not None:
+        with known_as_of("create"):
+            _check_same(definition, *there)
+        return
+    if not definition.schema:
+        raise no_columns(definition.uri)
+    call(_create, completed(definition, spark), storage, session_commits(spark))
+
+
+def completed(definition: Definition, spark: SparkSession) -> Definition:
+    """With the properties that a session gives to new tables."""
+    return replace(definition, properties=with_default_properties(definition.properties, spark))
+
+
+async def _there(
+    uri: str, storage_options: Mapping[str, str]
+) -> tuple[StructType, tuple[str, ...]] | None:
+    async with open_table(uri, storage_options) as table:
+        try:
+            snapshot = await table.snapshot()
+        except TableNotFoundError:
+            return None
+        return snapshot.delta_schema, snapshot.partition_columns
+
+
+async def check_alike(
+    one: tuple[str, Mapping[str, str]], another: tuple[str, Mapping[str, str]]
+) -> None:
+    """Hold the table at one place, opened by options, to be like that at another one.
+
+    Raises:
+        TableNotFoundError: there is no table at the other one.
+        SchemaMismatchError: it has other columns, or is partitioned by others.
+    """
+    (uri, _), (other, _) = one, another
+    before, after = await _there(*one), await _there(*another)
+    if after is None:
+        raise TableNotFoundError(
+            f"there is no Delta table at {other}, so no entry can be for it; create one there first"
+        )
+    if before is not None and (_types(before[0]), before[1]) != (_types(after[0]), after[1]):
+        raise SchemaMismatchError(
+            f"the table at {other} has other columns, or is partitioned by others, than the one at "
+            f"{uri}: create an entry of its own for it"
+        )
+
+
+def _check_same(
+    definition: Definition, schema: StructType, partition_columns: tuple[str, ...]
+) -> None:
+    differs = None
+    if definition.schema and _types(definition.schema) != _types(schema):
+        differs = "columns"
+    elif definition.partition_by and definition.partition_by != partition_columns:
+        differs = "partition columns"
+    if differs is not None:
+        raise SchemaMismatchError(
+            f"there is a Delta table at {definition.uri} already, with other {differs} than the "
+            "statement's: leave them out to take the table as it is"
+        )
+
+
+_BESIDE_TYPES = ("metadata", "nullable", "containsNull", "valueContainsNull")
+
+
+def _types(schema: StructType) -> list[tuple[str, Any]]:
+    return [(field.name, _names_and_types(type_to_json(field.type))) for field in schema]
+
+
+def _names_and_types(said: Any) -> Any:
+    """The JSON of a type without what is said of fields inside beside their names and types."""
+    if isinstance(said, dict):
+        return {k: _names_and_types(v) for k, v in said.items() if k not in _BESIDE_TYPES}
+    return [_names_and_types(each) for each in said] if isinstance(said, list) else said
+
+
+async def _create(
+    definition: Definition, storage_options: Mapping[str, str], commits: CommitOptions
+) -> None:
+    await (await created(definition, storage_options, commits)).aclose()
+
+
+async def created(
+    definition: Definition,
+    storage_options: Mapping[str, str],
+    commits: CommitOptions,
+    catalog: CatalogClient | None = None,
+) -> Table:
+    """The empty table of a definition, when it has been made. Raises: as `create_table` does."""
+    return await create_table(
+        definition.uri,
+        definition.schema,
+        partition_by=definition.partition_by,
+        cluster_by=definition.cluster_by,
+        properties=definition.properties,
+        description=definition.comment,
+        storage_options=storage_options,
+        catalog=catalog,
+        commits=commits,
+    )
+
+
+async def _replace(
+    definition: Definition, storage_options: Mapping[str, str], commits: CommitOptions
+) -> None:
+    await replace_table(
+        definition.uri,
+        definition.schema,
+        partition_by=definition.partition_by,
+        cluster_by=definition.cluster_by,
+        properties=definition.properties,
+        description=definition.comment,
+        or_create=definition.mode != "replace",
+        user_metadata=commits.user_metadata,
+        storage_options=storage_options,
+    )
+
+
+class StagedTable(Answers):
+    """A table that comes to be, or becomes another one, in one commit with the rows written to it.
+
+    Spark writes rows at most once, and then has the stage committed.
+    """
+
+    def __init__(self, sessions: Sessions, definition: Definition) -> None:
+        self._sessions = sessions
+        self._definition = definition
+        self._written = False
+
+    def answer_describe(self) -> str:
+        """What Spark knows of the table to be, as JSON."""
+        definition = self._definition
+        schema = to_spark_schema(definition.schema).jsonValue()
+        return json.dumps(
+            {
+                "schema": json.dumps(schema),
+                "partitions": list(definition.partition_by),
+                "clusters": list(definition.cluster_by),
+                "properties": dict(definition.properties),
+                "version": None,
+                "widens": False,
+            }
+        )
+
+    def answer_made_of(self, session: Any, rows: Any) -> str | None:
+        """The version that the rows of a plan are made of, of the table that goes; else null."""
+        spark, uri = self._sessions.of(session), self._definition.uri
+        found = plan_made_of(spark, rows, ReadOptions(uri, storage_of_session(spark, uri)))
+        return None if found is None else str(found)
+
+    def answer_insert(self, session: Any, rows: Any, options: str, _overwrites: bool) -> None:
+        """Create or replace the table with these rows."""
+        spark = self._sessions.of(session)
+        jvm.activate(spark)
+        self._write(DataFrame(rows, spark), json.loads(options))
+
+    def answer_commit(self, session: Any) -> None:
+        """Make the table as it is defined, where no rows were written."""
+        if self._written:
+            return
+        definition, spark = self._definition, self._sessions.of(session)
+        if definition.mode == "create":
+            create(definition, spark)
+        else:
+            storage = storage_of_session(spark, definition.uri)
+            call(_replace, completed(definition, spark), storage, session_commits(spark))
+
+    def answer_abort(self, _session: Any) -> None:
+        """Leave everything as it was: rows that were not committed belong to no table."""
+
+    def _write(self, rows: DataFrame, options: dict[str, str]) -> None:
+        definition = self._definition
+        given = {k: v for k, v in options.items() if k.lower() not in ("path", "overwriteschema")}
+        given |= self._place_options()
+        given["partitionOverwriteMode"] = "static"
+        mode = "ErrorIfExists"
+        if definition.mode != "create":
+            self._check_there(rows.sparkSession)
+            given["overwriteSchema"] = "true"
+            mode = "Overwrite"
+        told = WriteState(
+            FORMAT,
+            mode,
+            {**given, "tableProperties": json.dumps(dict(definition.properties))},
+            list(definition.partition_by),
+            list(definition.cluster_by) or None,
+            buckets=False,
+        )
+        self._sessions.save(
+            rows,
+            told,
+            defined_by=_STATEMENTS[definition.mode],
+            description=definition.comment,
+        )
+        self._written = True
+
+    def _place_options(self) -> Mapping[str, str]:
+        """The options that say where rows are written to."""
+        return {"path": self._definition.uri}
+
+    def _check_there(self, spark: SparkSession) -> None:
+        definition = self._definition
+        storage = storage_of_session(spark, definition.uri)
+        if definition.mode == "replace" and call(_there, definition.uri, storage) is None:
+            raise TableNotFoundError(f"there is no Delta table at {definition.uri} to replace")

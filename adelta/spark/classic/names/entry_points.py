@@ -1,0 +1,252 @@
+"""The methods of PySpark that may be told names of tables: before they run, names are known.
+
+That costs a session some tenths of a second once, which one that never uses names does not pay.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql.catalog import Catalog
+from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql.merge import MergeIntoWriter
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+from adelta.spark.classic import jvm
+from adelta.spark.classic.names import in_jvm
+from adelta.spark.classic.names.catalog import CatalogAnswers
+from adelta.spark.classic.names.opened import Sessions
+from adelta.spark.classic.names.through_jvm import recognise_errors
+from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.options.changes import reads_changes
+from adelta.spark.options.replacing import replaces_matching
+from adelta.spark.rows.unresolved_merges import raises_as_merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adelta.spark.classic.names.in_jvm import ManagedPlace
+    from adelta.spark.classic.names.opened import Saves
+
+__all__ = ["hook_names", "know_names", "managed_place", "table_uri"]
+
+_log = logging.getLogger("adelta.spark")
+_applications: WeakKeyDictionary[Any, _Application] = WeakKeyDictionary()  # by SparkContext
+_named: WeakValueDictionary[str, SparkSession] = WeakValueDictionary()  # by id in the JVM
+_lock = threading.RLock()
+_KNOWN = "_adelta_names"
+_DEFAULT_FORMAT = "spark.sql.sources.default"
+_spark_read_table = DataFrameReader.table
+_spark_save_as_table = DataFrameWriter.saveAsTable
+_spark_insert_into = DataFrameWriter.insertInto
+
+
+class _Application:
+    """What names mean in the sessions of an application."""
+
+    def __init__(
+        self,
+        formats: frozenset[str],
+        register: Callable[[SparkSession], None],
+        save: Saves,
+    ) -> None:
+        self.formats = formats
+        self.register = register
+        self.save = save
+        self.answers = CatalogAnswers(Sessions(_session_of, save))
+
+
+def hook_names(
+    spark: SparkSession,
+    formats: frozenset[str],
+    register: Callable[[SparkSession], None],
+    save: Saves,
+) -> None:
+    """Let names be known in the session, and in all that share its application, once they are used.
+
+    `register` makes a session know the formats, where it does not; `save` writes a DataFrame as its
+    writer was told.
+    """
+    _applications[spark.sparkContext] = _Application(formats, register, save)
+    recognise_errors()
+    for owner, name in _METHODS:
+        method = owner.__dict__[name]
+        if not hasattr(method, _KNOWN):
+            is_merge = _MERGES.get((owner, name))
+            known = method if is_merge is None else raises_as_merge(method, is_merge)
+            setattr(owner, name, _knowing(known))
+    if not hasattr(DataFrameReader.table, _KNOWN):
+        setattr(_read_table, _KNOWN, True)
+        DataFrameReader.table = _read_table  # type: ignore[method-assign]
+    DataFrameWriter.saveAsTable = _save_as_table  # type: ignore[method-assign]
+    DataFrameWriter.insertInto = _insert_into  # type: ignore[method-assign]
+
+
+def know_names(spark: SparkSession) -> None:
+    """Make names known in a session of an application that was given to `hook_names`."""
+    application = _application_of(spark)
+    if application is None or spark.__dict__.get(_KNOWN) == application.formats:
+        return
+    with _lock:
+        application.register(spark)
+        _named[spark._jsparkSession.sessionUUID()] = spark
+        try:
+            in_jvm.install(spark, application.formats, application.answers)
+        except Exception:
+            _log.warning("tables have no names in this session", exc_info=True)
+        spark.__dict__[_KNOWN] = application.formats
+
+
+def _application_of(spark: SparkSession) -> _Application | None:
+    return None if jvm.unusable(spark) is not None else _applications.get(spark.sparkContext)
+
+
+def table_uri(spark: SparkSession, name: str) -> str | None:
+    """Where a Delta table is that a name in SQL means; None where it means none."""
+    know_names(spark)
+    return None if _application_of(spark) is None else in_jvm.table_uri(spark, name)
+
+
+def managed_place(spark: SparkSession, name: str) -> ManagedPlace | None:
+    """Where the session's catalog would keep a table of a name; None where that is not known.
+
+    Raises:
+        AnalysisException: there is no such database.
+    """
+    know_names(spark)
+    return None if _application_of(spark) is None else in_jvm.managed_place(spark, name)
+
+
+def _session_of(session: Any) -> SparkSession:
+    """The session in Python of one in the JVM."""
+    found = _named.get(session.sessionUUID())
+    if found is None:
+        context = SparkContext._active_spark_context
+        assert context is not None
+        found = SparkSession(context, session)
+    return found
+
+
+def _knowing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, which sees to it first that names are known."""
+
+    @wraps(method)
+    def knowing(self: Any, *arguments: Any, **named: Any) -> Any:
+        know_names(_session_behind(self))
+        return method(self, *arguments, **named)
+
+    setattr(knowing, _KNOWN, True)
+    return knowing
+
+
+def _is_merge(spark: SparkSession, text: Any, *_: Any, **__: Any) -> bool:
+    """Whether a statement is a merge into a Delta table."""
+    return _merges_into_delta(spark, in_jvm.parsed(spark, text))
+
+
+def _runs_merge(writer: MergeIntoWriter) -> bool:
+    """Whether a merge of PySpark's is into a Delta table."""
+    return _merges_into_delta(writer._spark, in_jvm.merge_of(writer))
+
+
+def _merges_into_delta(spark: SparkSession, plan: Any) -> bool:
+    target = None if plan is None else in_jvm.merged_into(plan)
+    return target is not None and table_uri(spark, target) is not None
+
+
+def _session_behind(asked: Any) -> SparkSession:
+    """The session of what a method was called on."""
+    if isinstance(asked, SparkSession):
+        return asked
+    found: SparkSession
+    for name in ("_spark", "_sparkSession", "sparkSession"):
+        if isinstance(found := getattr(asked, name, None), SparkSession):  # type: ignore[assignment]
+            return found
+    raise TypeError(f"a {type(asked).__name__} has no session")
+
+
+@wraps(_spark_read_table)
+@raises_as_spark
+def _read_table(self: DataFrameReader, tableName: str) -> Any:
+    know_names(self._spark)
+    application = _application_of(self._spark)
+    if application is not None:
+        _, given, _ = jvm.options_of(self)
+        # A table in the JVM has the rows of one version.
+        if reads_changes({key.lower(): value for key, value in given.items()}) and (
+            uri := table_uri(self._spark, tableName)
+        ):
+            return self._spark.read.format(jvm.FORMAT).options(**given).load(uri)
+    return _spark_read_table(self, tableName)
+
+
+@wraps(_spark_save_as_table)
+def _save_as_table(
+    self: DataFrameWriter,
+    name: str,
+    format: str | None = None,
+    mode: str | None = None,
+    partitionBy: Any = None,
+    **options: Any,
+) -> None:
+    know_names(self._spark)
+    self.mode(mode).options(**options)
+    if partitionBy is not None:
+        self.partitionBy(partitionBy)
+    if format is not None:
+        self.format(format)
+    application = _application_of(self._spark)
+    if application is not None:
+        told = jvm.write_state(self)
+        known = told.source.lower() in application.formats
+        # Spark would replace the table, and its properties and layout with it.
+        if known and told.mode == "Overwrite" and (uri := table_uri(self._spark, name)):
+            told.options["path"] = uri
+            return application.save(self._df, told)
+        # Where a table is in an own catalog, Spark appends without looking at the format.
+        unsaid = told.source == self._spark.conf.get(_DEFAULT_FORMAT)
+        if unsaid and not known and told.mode == "Append" and table_uri(self._spark, name):
+            self.format(jvm.FORMAT)
+    return _spark_save_as_table(self, name)
+
+
+@wraps(_spark_insert_into)
+def _insert_into(self: DataFrameWriter, tableName: str, overwrite: bool | None = None) -> None:
+    know_names(self._spark)
+    application = _application_of(self._spark)
+    told = None if application is None else jvm.write_state(self)
+    if application is not None and told is not None and replaces_matching(told.options):
+        if overwrite is not None:
+            told = replace(told, mode="Overwrite" if overwrite else "Append")
+        if uri := table_uri(self._spark, tableName):
+            told.options["path"] = uri  # the condition is about columns as the rows call them
+            return application.save(self._df, told, by_order=True)
+    return _spark_insert_into(self, tableName, overwrite)
+
+
+_OF_THE_CATALOG = (
+    "cacheTable", "createExternalTable", "createTable", "dropTable", "getCreateTableString",
+    "getTable", "getTableProperties", "isCached", "listColumns", "listTables", "refreshTable",
+    "setCurrentCatalog", "tableExists", "truncateTable", "uncacheTable",
+)  # fmt: skip
+_METHODS: tuple[tuple[Any, str], ...] = (
+    (SparkSession, "sql"),
+    (SparkSession, "table"),
+    *((Catalog, name) for name in _OF_THE_CATALOG),
+    (DataFrame, "writeTo"),
+    (DataFrame, "mergeInto"),
+    (MergeIntoWriter, "merge"),
+    (DataStreamReader, "table"),
+    (DataStreamWriter, "toTable"),
+)
+_MERGES: dict[tuple[Any, str], Callable[..., bool]] = {
+    (SparkSession, "sql"): _is_merge,
+    (MergeIntoWriter, "merge"): _runs_merge,
+}

@@ -1,0 +1,1 @@
+"""Sessions of Spark Connect: what their clients do where the server knows no Delta tables."""

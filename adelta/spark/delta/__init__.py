@@ -1,0 +1,1 @@
+"""The API of delta-spark: `DeltaTable`, its builders, and the package ``delta``."""

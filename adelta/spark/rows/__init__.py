@@ -1,0 +1,1 @@
+"""Changes of rows: MERGE, UPDATE, DELETE and replacing, with what only Spark computes."""

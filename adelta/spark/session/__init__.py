@@ -1,0 +1,1 @@
+"""Sessions that know adelta: registering them, making them, and their streams."""

@@ -1,0 +1,1 @@
+"""The Python data source ``adelta``: its readers, writers and streams."""

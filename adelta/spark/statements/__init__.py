@@ -1,0 +1,1 @@
+"""Statements in SQL text that adelta runs in a session."""

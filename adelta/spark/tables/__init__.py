@@ -1,0 +1,1 @@
+"""Tables of a session: by name or path, how they are opened, created and converted."""

@@ -1,0 +1,1 @@
+"""Types, names, filters, times and errors of Spark's, in adelta's terms and back."""
