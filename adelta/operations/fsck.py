@@ -2,14 +2,20 @@
 
 Looked at are the commits (no gap), every checkpoint (readable, and equal to the commits), the
 latest version's checksum, and every live file with its deletion vector (there, of the right size,
-intact). A deep check also reads every page of every file, and every commit. Only one kind of damage
-is repaired: files that are gone are taken out of the table, and their rows with them. A lost
-deletion vector is not: without it deleted rows would come back, and without the file live rows
-would go.
+intact). A deep check also reads every page of every file, and every commit. Two kinds of damage are
+repaired. Files that are gone are taken out of the table, and their rows with them. A lost deletion
+vector is not: without it deleted rows would come back, and without the file live rows would go.
+
+On a local disk Spark keeps a hidden checksum file beside each file that it writes, and refuses to
+read a file that contradicts it. Those of the log's files and of manifests are checked. One that is
+wrong is left from an earlier version of its file, and a repair deletes it. Data files are never
+replaced: where one of them contradicts its checksum, which a deep check reports, one of the two is
+damaged, and both stay.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -20,12 +26,14 @@ from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidTableError,
     ObjectNotFoundError,
+    OutsideRootError,
     RootNotAllowedError,
 )
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, checksum_path, commit_path
 from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
 from adelta.log.checksum_io import verify_checksum
+from adelta.log.deletion import delete_objects
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.log.listing import list_whole_log
 from adelta.log.verify import checkpoint_faults, replay
@@ -33,6 +41,7 @@ from adelta.operations.deep_check import NOT_TO_BE_READ, check_all
 from adelta.progress import Meter
 from adelta.storage.distrust import past_cache
 from adelta.table import begin, latest_state, opened, roots_of
+from adelta.write.symlink_manifests import MANIFESTS_DIR
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -40,13 +49,14 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.progress import OnProgress
-    from adelta.storage.object_store import ObjectMeta
+    from adelta.storage.object_store import ObjectMeta, ObjectStore, UnfinishedObject
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table, TableOrAddress
 
-__all__ = ["FsckProblem", "FsckReport", "fsck"]
+__all__ = ["HADOOP_CHECKSUM", "FsckProblem", "FsckReport", "fsck"]
 
 MISSING_FILE = "missing file"
+HADOOP_CHECKSUM = "hadoop checksum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +64,8 @@ class FsckProblem:
     """One thing that is wrong.
 
     `kind` is one of ``missing commit``, ``commit``, ``checkpoint``, ``checksum``,
-    ``missing file``, ``file`` and ``deletion vector``; `path` is as the log has it; `message` says
-    what is wrong with it.
+    ``missing file``, ``file``, ``deletion vector`` and ``hadoop checksum``; `path` is as the log
+    has it, or that of the checksum file; `message` says what is wrong with it.
     """
 
     kind: str
@@ -70,7 +80,8 @@ class FsckReport:
     `version` is the one that was looked at. `num_pages` are the pages of Parquet files that a deep
     check has read, `num_pages_unchecked` those of them that have no checksum and were only decoded;
     None where it was not deep. `repaired_version` is the one that takes the missing
-    files out of the table; None where nothing was written.
+    files out of the table; None where nothing was written. `deleted_checksums` are the paths of the
+    checksum files of Hadoop's that a repair has deleted.
     """
 
     version: int
@@ -82,6 +93,7 @@ class FsckReport:
     repaired_version: int | None = None
     num_pages: int | None = None
     num_pages_unchecked: int | None = None
+    deleted_checksums: tuple[str, ...] = ()
 
     @property
     def missing_files(self) -> tuple[str, ...]:
@@ -91,9 +103,12 @@ class FsckReport:
     @property
     def unrepaired(self) -> tuple[FsckProblem, ...]:
         """The problems that are left."""
-        if self.repaired_version is None:
-            return self.problems
-        return tuple(p for p in self.problems if p.kind != MISSING_FILE)
+        return tuple(p for p in self.problems if not self._is_repaired(p))
+
+    def _is_repaired(self, problem: FsckProblem) -> bool:
+        if problem.kind == MISSING_FILE:
+            return self.repaired_version is not None
+        return problem.kind == HADOOP_CHECKSUM and problem.path in self.deleted_checksums
 
 
 @checked
@@ -113,9 +128,10 @@ async def fsck(
 
     It only looks, by default; the default of deltalake's `repair` is to take them out. Taking them
     out is a commit of its own, ``FSCK`` in the history: earlier versions still name the files.
-    Restore the files instead, where there is a copy of them. `on_progress` is told of checkpoints,
-    files and deletion vectors that were looked at, and then of what a deep check has read. A disk
-    cache is not asked: what it has kept says nothing of the objects.
+    Restore the files instead, where there is a copy of them. On a local disk a repair also deletes
+    the checksum files that Spark has kept of earlier versions of the log's files. `on_progress` is
+    told of checkpoints, files and deletion vectors that were looked at, and then of what a deep
+    check has read. A disk cache is not asked: what it has kept says nothing of the objects.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -157,6 +173,8 @@ async def _fsck(
         roots, files, Meter(on_progress, "checking files", total=len(files))
     )
     problems += await _vector_problems(roots, files, on_progress)
+    checksums = await _wrong_checksums(store, deep=deep)
+    problems += [_checksum_problem(checksum) for checksum in checksums]
     read = await check_all(roots, listing, checkpoints, files, on_progress) if deep else None
     if read is not None:
         known = {(problem.kind, problem.path) for problem in problems}
@@ -172,7 +190,10 @@ async def _fsck(
         num_pages=None if read is None else read.pages,
         num_pages_unchecked=None if read is None else read.without_checksum,
     )
-    return report if dry_run else await _repaired(table, report, files)
+    if dry_run:
+        return report
+    report = await _without_checksums(store, report, checksums)
+    return await _repaired(table, report, files)
 
 
 def _gaps(commits: Sequence[int]) -> Iterator[FsckProblem]:
@@ -277,6 +298,39 @@ async def _vector_problems(
 
     found = await map_concurrent(check, with_vectors, limit=roots.store.concurrency)
     return [problem for problem in found if problem is not None]
+
+
+async def _wrong_checksums(store: ObjectStore, *, deep: bool) -> list[UnfinishedObject]:
+    """Hadoop's checksum files that their files contradict: in the log, or anywhere if `deep`."""
+    found: list[UnfinishedObject] = []
+    if store.local is None:
+        return found
+    for folder in ("",) if deep else (LOG_DIR, MANIFESTS_DIR):
+        with suppress(OutsideRootError):  # a link to a folder elsewhere
+            found += await store.local.list_wrong_checksums(folder)
+    return found
+
+
+def _checksum_problem(checksum: UnfinishedObject) -> FsckProblem:
+    what = "its file contradicts it, so that Spark cannot read the file; "
+    if _is_outdated(checksum):
+        what += "it is left of an earlier version of the file, and can be deleted"
+    else:
+        what += "one of the two is damaged; delete the checksum if the file proves to be sound"
+    return FsckProblem(HADOOP_CHECKSUM, checksum.path, what)
+
+
+def _is_outdated(checksum: UnfinishedObject) -> bool:
+    """Whether the checksum is of a file that is replaced in the course of time."""
+    return checksum.path.startswith((LOG_DIR, MANIFESTS_DIR))
+
+
+async def _without_checksums(
+    store: ObjectStore, report: FsckReport, checksums: Sequence[UnfinishedObject]
+) -> FsckReport:
+    outdated = [checksum for checksum in checksums if _is_outdated(checksum)]
+    await delete_objects(store, outdated)
+    return replace(report, deleted_checksums=tuple(checksum.path for checksum in outdated))
 
 
 async def _repaired(table: Table, report: FsckReport, files: Sequence[AddFile]) -> FsckReport:

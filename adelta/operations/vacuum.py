@@ -39,9 +39,10 @@ from typing import TYPE_CHECKING, Literal
 from adelta._arguments import check_choice, checked
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import check_maintenance, publish
-from adelta.errors import AdeltaError, InvalidOptionError
+from adelta.errors import AdeltaError, InvalidOptionError, OutsideRootError
 from adelta.kernel.timestamps import from_ms
 from adelta.kernel.vacuum import FOUND, KeptFiles, VacuumRules
+from adelta.log.deletion import delete_objects
 from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.last_vacuum_info import write_last_vacuum
 from adelta.operations.vacuum_listing import found_objects, inventory_objects
@@ -55,6 +56,7 @@ from adelta.operations.vacuum_plan import (
 from adelta.operations.vacuum_tasks import plan_deletes
 from adelta.progress import Meter, OnProgress
 from adelta.table import begin, clock_of, latest_state, opened, roots_of, state_at
+from adelta.write.symlink_manifests import MANIFESTS_DIR
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -154,7 +156,8 @@ async def vacuum(
 
     Names that begin with ``_`` or ``.`` stay, but for change data and folders of partitions, and
     so does what links lead to. Time travel to versions before the retention ends here. On a local
-    disk folders go that are empty.
+    disk folders go that are empty, and the hidden checksum files that Spark keeps beside files go
+    with them, also those that an earlier deletion has left. Neither counts as a deleted file.
 
     Raises:
         InvalidOptionError: `retention` is negative, too long, or shorter than the table's own; or
@@ -341,6 +344,10 @@ class _Vacuum:
         local = self.table.store.local
         if local is None or self.mode == "lite":
             return 0
+        with suppress(OutsideRootError):  # a link to manifests elsewhere
+            left = await local.list_unfinished(MANIFESTS_DIR)
+            old = [each for each in left if each.last_modified_ms < self.cutoff_ms]
+            await delete_objects(self.table.store, old)
         return await local.remove_empty_directories(
             self.rules.hides, older_than_ms=self.cutoff_ms, emptied=unneeded.emptied
         )

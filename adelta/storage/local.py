@@ -8,6 +8,8 @@ Guarantees beyond the port's, on a POSIX file system:
   at worst a hidden file named ``.adelta-tmp-*``, which `list` leaves out.
 * Nothing is written or deleted through a link below the root (`local_root` says how). Reading
   follows links.
+* No file is left beside a checksum that Hadoop has kept of an earlier one: ``.NAME.crc`` is deleted
+  before ``NAME`` is replaced, created or deleted (`hadoop_checksums` says how).
 * `list` follows the order of whole paths, not of directory entries: ``a-b`` comes before ``a/c``.
 * Nothing is read that lies outside the root but for links, or below one of the roots that links may
   lead to; of directories elsewhere nothing is listed.
@@ -16,9 +18,7 @@ Guarantees beyond the port's, on a POSIX file system:
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import stat
 from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
@@ -27,11 +27,27 @@ from urllib.parse import quote
 from adelta._clock import monotonic
 from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
 from adelta.errors import InvalidOptionError, ObjectNotFoundError, StorageError
+from adelta.storage.hadoop_checksums import contradicts
 from adelta.storage.links import LinkBounds
-from adelta.storage.local_errors import ABSENT, regular, translate, translated
-from adelta.storage.local_reading import READ, NoCopies, open_no_link, plain_suffix, read_at
+from adelta.storage.local_errors import regular, translate, translated
+from adelta.storage.local_reading import (
+    NO_OBJECT,
+    READ,
+    NoCopies,
+    leads_nowhere,
+    open_no_link,
+    plain_suffix,
+    read_at,
+)
 from adelta.storage.local_root import LocalRoot
-from adelta.storage.local_writing import HIDDEN_PREFIX, NewFile, is_hidden, meta_of, tag_of
+from adelta.storage.local_writing import (
+    HIDDEN_PREFIX,
+    NewFile,
+    is_hidden,
+    is_left_behind,
+    meta_of,
+    tag_of,
+)
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import (
     FolderPage,
@@ -71,7 +87,6 @@ _NAMED = os.path.isdir(_DESCRIPTORS)  # on Linux
 _ADVISE = hasattr(os, "posix_fadvise")  # not on macOS
 _LOOK = getattr(os, "O_PATH", READ) | os.O_CLOEXEC  # which macOS lacks; nothing need be readable
 _DIRECTORY = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
-_NO_OBJECT = ABSENT | {errno.ELOOP}  # a link in a circle leads to none
 
 
 class LocalStore(NoCopies, ObjectStore):
@@ -465,11 +480,17 @@ class LocalStore(NoCopies, ObjectStore):
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
         """Hidden files below a directory: of puts that were broken off, or are under way.
 
-        Raises:
-            OutsideRootError: a link leads to the directory.
-            StorageError: the file system refused.
+        With them are Hadoop's checksums of files that are gone. Raises: OutsideRootError,
+        StorageError.
         """
-        return await in_io_thread(lambda: tuple(self._unfinished(directory.rstrip("/"))))
+        return await in_io_thread(self._below.find, directory.rstrip("/"), is_left_behind)
+
+    async def list_wrong_checksums(self, directory: str) -> tuple[UnfinishedObject, ...]:
+        """Hadoop's checksum files below a directory that contradict their files, which are read.
+
+        Raises: OutsideRootError, StorageError.
+        """
+        return await in_io_thread(self._below.find, directory.rstrip("/"), contradicts)
 
     def own_files(
         self,
@@ -499,7 +520,8 @@ class LocalStore(NoCopies, ObjectStore):
     ) -> int:
         """Delete empty directories that have not changed since a time; how many there were.
 
-        Of those among `emptied`, which end in ``/``, the time does not count.
+        Of those among `emptied`, which end in ``/``, the time does not count. Hadoop's checksums of
+        files that are gone are deleted before, if they have not changed since that time.
 
         Raises:
             StorageError: the file system refused.
@@ -510,12 +532,6 @@ class LocalStore(NoCopies, ObjectStore):
                 return self._below.prune(hides, older_than_ms=older_than_ms, emptied=emptied)
 
         return await in_io_thread(remove)
-
-    def _unfinished(self, directory: str) -> Iterator[UnfinishedObject]:
-        with contextlib.suppress(ObjectNotFoundError), translated(self._below.file(directory)):
-            for path, status in self._below.walk(directory):
-                if is_hidden(path.rpartition("/")[2]) and stat.S_ISREG(status.st_mode):
-                    yield UnfinishedObject(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def _walk(self, prefix: str, after: str, recursive: bool) -> Iterator[ObjectMeta]:
         directory, _, start = prefix.rpartition("/")
@@ -542,7 +558,7 @@ class LocalStore(NoCopies, ObjectStore):
                     name = entry.name
                     if not name.startswith(start) or is_hidden(name):
                         continue
-                    if _leads_nowhere(entry):
+                    if leads_nowhere(entry):
                         continue
                     if entry.is_dir():
                         if recursive and self._is_within(full, entry):
@@ -576,19 +592,6 @@ def _status(file: str) -> os.stat_result | None:
     try:
         return os.stat(file)
     except OSError as error:
-        if error.errno in _NO_OBJECT:
+        if error.errno in NO_OBJECT:
             return None
         raise translate(error, file) from error
-
-
-def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
-    """Whether the entry is a link that leads to itself, or to nothing."""
-    if not entry.is_symlink():
-        return False
-    try:
-        entry.stat()
-    except OSError as error:
-        if error.errno in _NO_OBJECT:
-            return True
-        raise
-    return False

@@ -7,12 +7,25 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from adelta.storage.local_errors import ABSENT
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adelta.storage.pin import Pin
 
-__all__ = ["READ", "NoCopies", "open_no_link", "plain_suffix", "read_at"]
+__all__ = [
+    "NO_OBJECT",
+    "READ",
+    "NoCopies",
+    "leads_nowhere",
+    "open_no_link",
+    "plain_suffix",
+    "read_at",
+]
+
+NO_OBJECT = ABSENT | {errno.ELOOP}
+"""The system's errors that say that no file is there, or a link in a circle."""
 
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a named pipe would be waited for
 
@@ -75,3 +88,16 @@ def read_at(descriptor: int, offset: int, length: int) -> bytes:
         done = sum(map(len, pieces))
         pieces.append(os.pread(descriptor, length - done, offset + done))
     return b"".join(pieces)
+
+
+def leads_nowhere(entry: os.DirEntry[str]) -> bool:
+    """Whether the entry is a link that leads to itself, or to nothing."""
+    if not entry.is_symlink():
+        return False
+    try:
+        entry.stat()
+    except OSError as error:
+        if error.errno in NO_OBJECT:
+            return True
+        raise
+    return False

@@ -24,8 +24,10 @@ from adelta.errors import (
     OutsideRootError,
     StorageError,
 )
+from adelta.storage.hadoop_checksums import has_checksum, remove_checksum
 from adelta.storage.local_errors import ABSENT, translate, translated
 from adelta.storage.local_tree import files_below, prune
+from adelta.storage.object_store import UnfinishedObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
@@ -91,6 +93,7 @@ class LocalRoot:
     def remove(self, paths: Iterable[str]) -> None:
         """Delete the regular files at `paths`; one that is not there is no error.
 
+        Hadoop's checksum of each goes first, also where its file is not there any more.
         Directories are passed over, as they are no objects. What is deleted stays so after a crash.
         All of it is tried before an error is raised.
 
@@ -119,13 +122,28 @@ class LocalRoot:
         if failures:
             raise failures[0]
 
-    def walk(self, directory: str) -> Iterator[tuple[str, os.stat_result]]:
-        """The path and the status of everything below the directory at a path but directories.
+    def find(
+        self, directory: str, wants: Callable[[int, str], bool]
+    ) -> tuple[UnfinishedObject, ...]:
+        """The regular files below the directory at a path that are wanted; none if it is missing.
+
+        `wants` decides by an open directory and a name in it.
 
         Raises:
-            OSError: the system refused.
+            OutsideRootError: a link is in the way.
+            StorageError: the system refused.
         """
+        found: list[UnfinishedObject] = []
+        with suppress(ObjectNotFoundError), translated(self.file(directory)):
+            for path, status in self._walk(directory, wants):
+                if stat.S_ISREG(status.st_mode):
+                    modified_ms = status.st_mtime_ns // 1_000_000
+                    found.append(UnfinishedObject(path, status.st_size, modified_ms))
+        return tuple(found)
 
+    def _walk(
+        self, directory: str, wants: Callable[[int, str], bool]
+    ) -> Iterator[tuple[str, os.stat_result]]:
         def failed(error: OSError) -> None:
             if error.errno not in ABSENT:
                 raise error
@@ -133,6 +151,8 @@ class LocalRoot:
         with self._descended(directory, self._open) as at:
             for folder, _, names, opened in os.fwalk(dir_fd=at, onerror=failed):
                 for name in names:
+                    if not wants(opened, name):
+                        continue
                     with suppress(FileNotFoundError):
                         status = os.stat(name, dir_fd=opened, follow_symlinks=False)
                         yield os.path.normpath(f"{directory}/{folder}/{name}").lstrip("/"), status
@@ -159,7 +179,8 @@ class LocalRoot:
         """Delete empty directories that have not changed since a time; how many there were.
 
         Of those among `emptied`, which end in ``/``, the time does not count. What `hides` is true
-        for stays, and what it is in.
+        for stays, and what it is in. Hadoop's checksums of files that are gone are deleted before,
+        if they have not changed since that time.
 
         Raises:
             OSError: the system refused.
@@ -169,7 +190,7 @@ class LocalRoot:
             return path in emptied or status.st_mtime_ns // 1_000_000 < older_than_ms
 
         with self._listable() as at:
-            return prune(at, "", hides, is_old)[0]
+            return prune(at, "", hides, is_old, older_than_ms)[0]
 
     @contextmanager
     def _listable(self) -> Iterator[int]:
@@ -279,10 +300,16 @@ def _close(directory: int) -> None:
 
 
 def _remove(directory: int, name: str, file: str) -> bool:
-    """Whether there was a file of the name, which is gone now."""
+    """Whether there was a file of the name, or Hadoop's checksum of one, which is gone now."""
+    had_checksum = False
     try:
-        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        try:
+            mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return remove_checksum(directory, name)
         if stat.S_ISREG(mode):
+            if has_checksum(directory, name):
+                had_checksum = remove_checksum(directory, name)
             os.unlink(name, dir_fd=directory)
             return True
         if not stat.S_ISDIR(mode):
@@ -290,8 +317,8 @@ def _remove(directory: int, name: str, file: str) -> bool:
                 f"{file!r} is not deleted, since it is a link, a device or a pipe, and no file; "
                 "delete it by hand"
             )
-    except FileNotFoundError:
-        return False
+    except FileNotFoundError:  # by another process, just now
+        return had_checksum
     except OSError as error:
         if isinstance(error, StorageError):
             raise

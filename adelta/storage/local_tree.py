@@ -14,6 +14,7 @@ from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING
 
 from adelta._fields import is_text
+from adelta.storage.hadoop_checksums import checked_name, is_orphan
 from adelta.storage.local_errors import ABSENT
 
 if TYPE_CHECKING:
@@ -111,16 +112,25 @@ def prune(
     path: str,
     hides: Callable[[str], bool],
     is_old: Callable[[str, os.stat_result], bool],
+    older_than_ms: int,
 ) -> tuple[int, bool]:
-    """How many directories have gone from a directory, and whether nothing is in it now."""
-    gone, empty = 0, True
+    """How many directories have gone from a directory, and whether nothing is in it now.
+
+    Hadoop's checksums of files that are gone go before, if they are older than a time.
+    """
+    gone, num_files = 0, 0
     directories: list[str] = []
+    checksums: list[str] = []
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False) and not hides(entry.name):
                 directories.append(entry.name)
-            else:
-                empty = False
+                continue
+            num_files += 1
+            checked = checked_name(entry.name)
+            if checked is not None and not hides(checked):
+                checksums.append(entry.name)
+    empty = num_files == sum(_swept(directory, name, older_than_ms) for name in checksums)
     for name in directories:
         below = f"{path}{name}/"
         with _child(directory, name) as child:
@@ -128,7 +138,7 @@ def prune(
                 empty = False
                 continue
             removable = is_old(below, os.fstat(child))
-            count, is_empty = prune(child, below, hides, is_old)
+            count, is_empty = prune(child, below, hides, is_old, older_than_ms)
         gone += count
         try:
             if not (removable and is_empty):
@@ -138,6 +148,20 @@ def prune(
         except OSError:
             empty = False
     return gone, empty
+
+
+def _swept(directory: int, name: str, older_than_ms: int) -> bool:
+    """Whether what may be a checksum file of Hadoop's was one of no file, and is deleted."""
+    try:
+        if not is_orphan(directory, name):
+            return False
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or status.st_mtime_ns // 1_000_000 >= older_than_ms:
+            return False
+        os.unlink(name, dir_fd=directory)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

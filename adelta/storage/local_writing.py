@@ -3,6 +3,9 @@
 The file is synced and closed before it gets its name, and its directory is synced afterwards. Until
 the one call that gives it the name, every failure is certain: there is nothing. From there on
 nothing is: `NewFile.create` then says so by its error.
+
+Hadoop's checksum of an earlier file of that name is deleted just before, and durably where there
+was one: after a crash, too, no file is beside the checksum of another.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adelta.errors import CommitNotDurableError, CommitOutcomeUnknownError
+from adelta.storage.hadoop_checksums import is_orphan, remove_checksum
 from adelta.storage.local_errors import exists, translate, translated
 from adelta.storage.object_store import ObjectMeta
 
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
     from adelta.storage.local_root import LocalRoot
 
-__all__ = ["HIDDEN_PREFIX", "NewFile", "is_hidden", "meta_of", "tag_of"]
+__all__ = ["HIDDEN_PREFIX", "NewFile", "is_hidden", "is_left_behind", "meta_of", "tag_of"]
 
 HIDDEN_PREFIX = ".adelta-tmp-"
 """How the names of files begin that `list` leaves out."""
@@ -35,6 +39,11 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 def is_hidden(name: str) -> bool:
     """Whether a file of that name is an object on its way, or one that got lost on it."""
     return _HIDDEN_NAME.fullmatch(name) is not None
+
+
+def is_left_behind(directory: int, name: str) -> bool:
+    """Whether the entry `name` of an open directory is hidden, or Hadoop's checksum of no file."""
+    return is_hidden(name) or is_orphan(directory, name)
 
 
 def meta_of(path: str, status: os.stat_result) -> ObjectMeta:
@@ -111,6 +120,7 @@ class NewFile:
         """
         with translated(self._file, writing=True):
             status = self._complete(chunks)
+            self._remove_checksum()
             os.replace(
                 self._hidden,
                 self._name,
@@ -119,6 +129,9 @@ class NewFile:
             )
             self._is_hidden_there = False
             os.fsync(self._directory)
+            # Spark renames a file before its checksum: one of a file that Spark has put here just
+            # before the replacement may have come only now.
+            self._remove_checksum()
         return meta_of(self._path, status)
 
     def create(self, chunks: Sequence[bytes]) -> ObjectMeta:
@@ -132,6 +145,7 @@ class NewFile:
         """
         with translated(self._file, writing=True):
             status = self._complete(chunks)
+            self._remove_checksum()
         self._link(status)  # the commit point
         try:
             os.fsync(self._directory)
@@ -150,6 +164,11 @@ class NewFile:
         descriptor, self._descriptor = self._descriptor, -1
         os.close(descriptor)
         return status
+
+    def _remove_checksum(self) -> None:
+        """Delete what Hadoop has kept of another file of the name, so that it stays deleted."""
+        if remove_checksum(self._directory, self._name):
+            os.fsync(self._directory)
 
     def _link(self, status: os.stat_result) -> None:
         directory = self._directory

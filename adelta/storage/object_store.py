@@ -107,7 +107,8 @@ class FoundFiles:
 class UnfinishedObject:
     """What a put has left behind that was broken off, or has so far that is under way.
 
-    `path` is its own for the time being, `last_modified_ms` when it was last written to.
+    So is a checksum file of Hadoop's that nobody needs. `path` is its own for the time being,
+    `last_modified_ms` when it was last written to.
     """
 
     path: str
@@ -420,6 +421,15 @@ class LocalFiles(NearbyObjects, Protocol):
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
         """What puts have left below a directory, which `list` leaves out, and `delete` takes.
 
+        With them are the checksums of files that are gone, which Hadoop keeps beside local files.
+
+        Raises: OutsideRootError, StorageError.
+        """
+        ...
+
+    async def list_wrong_checksums(self, directory: str) -> tuple[UnfinishedObject, ...]:
+        """Hadoop's checksum files below a directory that contradict their files, which are read.
+
         Raises: OutsideRootError, StorageError.
         """
         ...
@@ -443,6 +453,9 @@ class LocalFiles(NearbyObjects, Protocol):
     ) -> int:
         """Delete empty directories that have not changed since a time; how many there were.
 
-        Of those among `emptied`, which end in ``/``, the time does not count. Raises: StorageError.
+        Of those among `emptied`, which end in ``/``, the time does not count. Hadoop's checksums of
+        files that are gone are deleted before, if they have not changed since that time.
+
+        Raises: StorageError.
         """
         ...

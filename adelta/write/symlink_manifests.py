@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["ManifestsWritten", "keep_manifests", "write_manifests"]
+__all__ = ["MANIFESTS_DIR", "ManifestsWritten", "keep_manifests", "write_manifests"]
 
 
-_ROOT = "_symlink_format_manifest/"
+MANIFESTS_DIR = "_symlink_format_manifest/"
+"""Where a table's symlink manifests are."""
+
 _NAME = "manifest"
 
 
@@ -120,7 +122,7 @@ async def _newest(state: LogState) -> LogState:
 
 async def _manifests(store: ObjectStore) -> list[str]:
     """Where there are manifests."""
-    paths = [meta.path async for page in store.list(_ROOT) for meta in page]
+    paths = [meta.path async for page in store.list(MANIFESTS_DIR) for meta in page]
     return [path for path in paths if path.endswith(f"/{_NAME}")]
 
 
@@ -164,7 +166,7 @@ async def _write(
 
 
 def _path(directory: str) -> str:
-    return f"{_ROOT}{directory}/{_NAME}" if directory else f"{_ROOT}{_NAME}"
+    return f"{MANIFESTS_DIR}{directory}/{_NAME}" if directory else f"{MANIFESTS_DIR}{_NAME}"
 
 
 def _grouped(tables: Sequence[pa.Table], names: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from tests.support.hadoop_checksums import sums
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -74,3 +76,19 @@ def test_a_deep_check_names_the_file_with_a_damaged_page(run: Run, trips: Path) 
     (problem,) = orjson.loads(out)["problems"]
     assert problem["kind"] == "file"
     assert damaged.name in problem["path"]
+
+
+def test_an_outdated_checksum_of_hadoops_is_shown_and_deleted_by_a_repair(
+    run: Run, trips: Path
+) -> None:
+    log = trips / "_delta_log"
+    (log / ".00000000000000000000.json.crc").write_bytes(sums(b"an earlier version"))
+    status, out, err = run("fsck", trips)
+    assert status == 1
+    assert "hadoop checksum" in out
+    assert "--repair deletes outdated checksum files" in err
+    status, out, _ = run("fsck", trips, "--repair")
+    assert status == 0
+    assert "Deleted 1 outdated checksum file." in out
+    assert orjson.loads(run("fsck", trips, "--json")[1])["deletedChecksums"] == []
+    assert not list(log.glob(".*.json.crc"))

@@ -2,12 +2,14 @@
 
 Afterwards the table reads as before or as after, never between; its log and files are whole; and
 the next writer succeeds. The table is at a version before one that has a checkpoint, so that all
-the upkeep after a commit is met as well.
+the upkeep after a commit is met as well. On local disk Spark has written the table before, and can
+read every file: none is beside the checksum of another.
 """
 
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,7 @@ from adelta.kernel.log_path import commit_path
 from adelta.operations import fsck, write_table
 from adelta.table import Table
 from tests.support.depth import cases
+from tests.support.hadoop_checksums import contradictions, share_with_spark
 from tests.support.victim import (
     AFTER,
     Death,
@@ -31,12 +34,11 @@ from tests.support.victim import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from tests.support.s3_server import S3Location, S3Server
 
 OPERATIONS = ["append", "overwrite", "delete", "optimize", "checkpoint", "clean-up", "restore"]
-OPERATIONS += ["vacuum", "clone", "replace"]
+OPERATIONS += ["vacuum", "clone", "replace", "checkpoint again", "manifests"]
 STEPS = {"optimize": 5, "restore": 5, "vacuum": 5, "clone": 2, "replace": 2}  # not at each here
 MOST = 300  # requests or calls of an operation
 
@@ -49,6 +51,8 @@ def killed() -> Iterator[Victims]:
 
 async def check_survives(death: Death, *, ended: bool) -> list[int]:
     """The table is as before or as after, and whole, and the next writer succeeds; its ids."""
+    if not death.options:
+        assert not contradictions(Path(death.uri)), death
     async with Table(death.uri, death.options) as table:
         found = await ids(table)
         assert found in (before(death.operation), AFTER[death.operation]), death
@@ -86,6 +90,8 @@ async def kill_at_each(
         assert number < MOST
         death = Death(f"{root}/{moment}-{number}", operation, number, moment, options)
         await put_base(base, death, server)
+        if server is None:
+            share_with_spark(Path(death.uri))
         ended = not killed.meet(death)
         seen.append(await check_survives(death, ended=ended))
         if ended:

@@ -1,12 +1,14 @@
 """The power fails after each system call of a table's life on local disk; unsynced data is lost.
 
 Whatever the disk has kept of it: every commit that was acknowledged is there with its rows, none is
-there by half, the table and its files are whole, and the next writer succeeds.
+there by half, the table and its files are whole, and the next writer succeeds. Where Spark has
+written the table before, it can read every file: none is beside the checksum of another.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -18,6 +20,7 @@ from adelta.operations import fsck, write_table
 from adelta.table import Table
 from tests.support.depth import cases
 from tests.support.disk import Disk, memory_folder, restore
+from tests.support.hadoop_checksums import contradictions, share_with_spark
 from tests.support.supervised import Case
 from tests.support.victim import OPERATIONS, base_of, ids, put_objects, rows
 
@@ -36,11 +39,23 @@ LIVES: dict[str, list[tuple[str, list[int]]]] = {  # operations, and the ids aft
         ("overwrite", [7]),
         ("append", [5, 6, 7]),
     ],
+    "a table shared with Spark": [
+        ("", [1, 2, 3, 4, 5, 6]),
+        ("checkpoint again", [1, 2, 3, 4, 5, 6]),
+        ("manifests", [1, 2, 3, 4, 5, 6]),
+        ("delete", [2, 3, 4, 5, 6]),
+        ("manifests", [2, 3, 4, 5, 6]),
+        ("checkpoint", [2, 3, 4, 5, 6]),
+        ("clean-up", [2, 3, 4, 5, 6]),
+        ("vacuum", [2, 3, 4, 5, 6]),
+    ],
 }
 
 
 async def fault_of(folder: str, expected: list[list[int] | None], *, cleaned: bool) -> str:
     """What is wrong with the table that is left; empty where nothing is."""
+    if wrong := contradictions(Path(folder)):
+        return f"Spark cannot read {wrong}"
     async with Table(f"{folder}/table") as table:
         try:
             found = await ids(table)
@@ -71,8 +86,11 @@ async def test_what_was_acknowledged_outlives_a_loss_of_power(
     with TemporaryDirectory(dir=memory_folder()) as root:
         folder, left = f"{root}/life", f"{root}/left"
         os.mkdir(folder)
-        base = await base_of("append" if known[0] else "create")
+        shared = life == "a table shared with Spark"
+        base = await base_of("checkpoint again" if shared else "append" if known[0] else "create")
         await put_objects(base, f"{folder}/table", {})
+        if shared:
+            share_with_spark(Path(folder, "table"))
         disk = Disk.of(folder)
         report = victims.run(Case(folder, operations, journal=True))
         assert report.error == ""

@@ -3,6 +3,7 @@
 Afterwards the operation has succeeded, or has raised an error of adelta's own, and that error was
 true: where it is not said to be unknown, nothing was committed. The table is as before or as after,
 its log and files are whole, nothing is left open or lying about, and the next writer succeeds.
+Spark has written the table before, and can read every file: none is beside the checksum of another.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import errno
 import os
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -21,6 +23,7 @@ from adelta.operations import fsck, write_table
 from adelta.table import Table
 from tests.support.depth import DEEP, cases
 from tests.support.disk import Disk, memory_folder, restore
+from tests.support.hadoop_checksums import contradictions, share_with_spark
 from tests.support.supervised import Case, Fault, is_commit
 from tests.support.victim import AFTER, base_of, before, ids, put_objects, rows
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from tests.support.supervised import Report, Supervised
 
 MOST = 400  # calls of an operation
-UPKEEP = ("checkpoint", "clean-up")
+UPKEEP = ("checkpoint", "checkpoint again", "clean-up", "manifests")
 HIDDEN = "/.adelta-tmp-"
 MAKES = frozenset({"create", "write", "fsync", "linkat", "renameat", "mkdirat", "ftruncate"})
 OPENS = frozenset({"openat"})
@@ -132,12 +135,14 @@ class Checker:
             and "/_delta_log/" not in path
             and os.path.basename(path).encode() not in log
         }
+        assert not contradictions(Path(folder))
         async with Table(f"{folder}/table") as table:
             found = await ids(table) if commits else None
             await write_table(table, rows(99), partition_by=None if commits else ["p"])
             assert await ids(table) == [*(found or []), 99]
             report = await fsck(table)
             assert not report.problems, report.problems
+        assert not contradictions(Path(folder))
         return Left(found, made, frozenset(lost))
 
 
@@ -151,6 +156,7 @@ async def test_whatever_call_fails_the_table_is_whole_and_the_error_true(
     with TemporaryDirectory(dir=memory_folder()) as root:
         os.mkdir(f"{root}/base")
         await put_objects(await base_of(operation), f"{root}/base/table", {})
+        share_with_spark(Path(root, "base", "table"))
         base = Disk.of(f"{root}/base").image()
         checker = Checker(operation, base)
         for number in count():

@@ -94,9 +94,12 @@ async def error_of(work: Awaitable[object]) -> AdeltaError | None:
 
 
 async def each_failure(
-    tmp_path: Path, verb: Verb, prepare: Verb | None = None
+    tmp_path: Path, verb: Verb, prepare: Verb | None = None, *, sweeps: bool = True
 ) -> list[tuple[str, bool, LocalStore, Path, AdeltaError | None]]:
-    """The outcome of `verb` with each of its calls failing: call, after, store, folder, error."""
+    """The outcome of `verb` with each of its calls failing: call, after, store, folder, error.
+
+    If it `sweeps`, no hidden file may be left, whatever fails but its deletion.
+    """
     outcomes = []
     gc.collect()  # what other tests have left closes its descriptors now
     sound = LocalStore(tmp_path / "sound")
@@ -114,7 +117,7 @@ async def each_failure(
             with failing(number, after=after) as made:
                 error = await error_of(verb(store))
             assert descriptors() <= before, f"{made[number]} leaves a descriptor open"
-            if made[number] != "unlink":
+            if sweeps and made[number] != "unlink":
                 assert not hidden(folder), f"{made[number]} leaves a hidden file"
             outcomes.append((made[number], after, store, folder, error))
     return outcomes

@@ -34,6 +34,7 @@ from adelta.operations import (
     clone,
     create_table,
     delete,
+    generate_manifest,
     merge,
     optimize,
     replace_table,
@@ -76,7 +77,9 @@ R = TypeVar("R")
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 INTERVAL = {"delta.checkpointInterval": "3"}
-WRITES = {"create": 0, "clean-up": 5}  # before the operation, each of two rows; else 2
+WRITES = {"create": 0, "clean-up": 5, "checkpoint again": 3}
+"""How many writes, each of two rows, there are before an operation; of others there are two."""
+
 AFTER = {
     "create": [],
     "append": [1, 2, 3, 4, 5, 6],
@@ -84,6 +87,8 @@ AFTER = {
     "delete": [2, 3, 4],
     "update": [1, 3, 4, 12],
     "checkpoint": [1, 2, 3, 4],
+    "checkpoint again": [1, 2, 3, 4, 5, 6],
+    "manifests": [1, 2, 3, 4],
     "clean-up": [*range(1, 11)],
     "delete by vectors": [2, 3, 4],
     "merge": [1, 3, 5, 14],
@@ -156,6 +161,10 @@ async def _checkpoint(table: Table) -> None:
     await checkpoint(table)
 
 
+async def _generate_manifests(table: Table) -> None:
+    await generate_manifest(table)
+
+
 async def _clean_up(table: Table) -> None:
     later = ManualClock(SYSTEM_CLOCK.now_ms() + _YEAR_MS)  # when all of the history has expired
     store = LaterStore(table.store, _YEAR_MS)
@@ -195,6 +204,8 @@ OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
     "merge": _merge,
     "optimize": _optimize,
     "checkpoint": _checkpoint,
+    "checkpoint again": _checkpoint,
+    "manifests": _generate_manifests,
     "clean-up": _clean_up,
     "restore": _restore,
     "clone": _clone,
@@ -222,6 +233,9 @@ async def base_of(operation: str) -> Mapping[str, bytes]:
     table = Table(store.uri, store=store)
     for number in before(operation)[::2]:
         await write_table(table, rows(number, number + 1))
+    if operation == "manifests":  # of an earlier version, and of a partition that is gone
+        for value in ("x", "y", "z"):
+            await store.put(f"_symlink_format_manifest/p={value}/manifest", b"file:///earlier\n")
     paths = [meta.path async for page in store.list("") for meta in page]
     return {path: await store.get(path) for path in paths}
 

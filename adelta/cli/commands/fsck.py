@@ -1,6 +1,7 @@
 """Whether everything is there that a table's log speaks of; exit status 1 where something is not.
 
-Nothing is written unless --repair says so: then files that are gone are taken out of the table.
+Nothing is written unless --repair says so: then files that are gone are taken out of the table, and
+outdated checksum files of Hadoop's are deleted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from adelta.cli.arguments import add_table, open_table
 from adelta.console.progress_bar import progress_bar
 from adelta.console.render import Output, counted
 from adelta.errors import InvalidTableError
+from adelta.operations.fsck import HADOOP_CHECKSUM
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--deep", action="store_true", help="read every page of every file, and every commit"
     )
     parser.add_argument(
-        "--repair", action="store_true", help="take files that are gone out of the table"
+        "--repair",
+        action="store_true",
+        help="take missing files out of the table, and delete Hadoop's outdated checksum files",
     )
 
 
@@ -49,7 +53,10 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         _for_people(report, output)
     if left := len(report.unrepaired):
         missing = report.missing_files and report.repaired_version is None
+        outdated = any(p.kind == HADOOP_CHECKSUM for p in report.unrepaired)
         advice = "; --repair takes the missing files out of the table" if missing else ""
+        if outdated and not arguments.repair:
+            advice += "; --repair deletes outdated checksum files"
         raise InvalidTableError(f"{table.uri}: {counted(left, 'problem')} left{advice}")
 
 
@@ -65,6 +72,7 @@ def _for_a_program(report: FsckReport) -> dict[str, object]:
             {"kind": p.kind, "path": p.path, "message": p.message} for p in report.problems
         ],
         "repairedVersion": report.repaired_version,
+        "deletedChecksums": list(report.deleted_checksums),
     }
 
 
@@ -90,6 +98,8 @@ def _for_people(report: FsckReport, output: Output) -> None:
             f"Read {counted(report.num_pages, 'page')}; "
             f"{report.num_pages_unchecked:,} of them have no checksum."
         )
+    if report.deleted_checksums:
+        output.say(f"Deleted {counted(len(report.deleted_checksums), 'outdated checksum file')}.")
     if report.repaired_version is not None:
         output.say(
             f"Version {report.repaired_version} takes "

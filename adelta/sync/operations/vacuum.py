@@ -56,7 +56,8 @@ def vacuum(
 
     Names that begin with ``_`` or ``.`` stay, but for change data and folders of partitions, and
     so does what links lead to. Time travel to versions before the retention ends here. On a local
-    disk folders go that are empty.
+    disk folders go that are empty, and the hidden checksum files that Spark keeps beside files go
+    with them, also those that an earlier deletion has left. Neither counts as a deleted file.
 
     Raises:
         InvalidOptionError: `retention` is negative, too long, or shorter than the table's own; or

@@ -1,0 +1,168 @@
+"""The checksum files that Hadoop keeps on local disks: ``.NAME.crc`` beside ``NAME``.
+
+Spark reads and writes ``file:`` through Hadoop's `LocalFileSystem`, which writes a checksum file
+with every file, and verifies it at every read. A reader opens ``NAME`` first and its checksum file
+second, and does not verify where there is none. So any other program that replaces or deletes
+``NAME`` has to delete the checksum file first: a reader then sees both files of the old version, or
+no checksum. Left in place, it makes the new ``NAME`` unreadable for Spark (``ChecksumException``).
+
+A file of such a name that Hadoop did not write is left alone, as Hadoop ignores it when it reads: a
+checksum file begins with ``crc`` and a zero byte, or was cut off before it got that far.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+import zlib
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from adelta.storage.local_errors import ABSENT
+from adelta.storage.local_reading import READ
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+__all__ = [
+    "checked_name",
+    "checksum_name",
+    "contradicts",
+    "has_checksum",
+    "is_orphan",
+    "remove_checksum",
+]
+
+_MAGIC = b"crc\0"
+_HEADER = struct.Struct(">4si")
+_SUM = struct.Struct(">I")
+_BYTES_AT_ONCE = 4 << 20
+_ABSENT = ABSENT | {errno.ENAMETOOLONG}
+# A link cannot be opened with O_NOFOLLOW, and another user's file may be unreadable. Hadoop may
+# still read both, so they count as checksum files by their names.
+_UNREADABLE = frozenset({errno.ELOOP, errno.EACCES, errno.EPERM})
+
+_NO_FILE = _ABSENT | {errno.ELOOP, errno.EISDIR}
+
+
+def checksum_name(name: str) -> str:
+    """The name of the checksum file of the file `name`.
+
+    Example: ``.part-1.parquet.crc`` of ``part-1.parquet``.
+    """
+    return f".{name}.crc"
+
+
+def checked_name(name: str) -> str | None:
+    """The name of the file that a checksum file of this name is for; None for any other name.
+
+    Example: ``part-1.parquet`` for ``.part-1.parquet.crc``.
+    """
+    return name[1:-4] if len(name) > 5 and name[0] == "." and name.endswith(".crc") else None
+
+
+def remove_checksum(directory: int, name: str) -> bool:
+    """Delete the checksum file of the file `name` in an open directory.
+
+    Returns whether there was one, so that the directory has to be synced.
+
+    Raises:
+        OSError: the system refused; the checksum file is still there.
+    """
+    hidden = checksum_name(name)
+    if not _is_checksum(directory, hidden):
+        return False
+    try:
+        os.unlink(hidden, dir_fd=directory)
+    except FileNotFoundError:
+        # Another process has just deleted it, and may not have synced the directory yet.
+        return True
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: {hidden!r}, Hadoop's checksum of the file, has to be deleted "
+            "first, as Spark could not read another file of that name; allow that, or delete it by "
+            "hand",
+        ) from error
+    return True
+
+
+def has_checksum(directory: int, name: str) -> bool:
+    """Whether something has the name of the checksum file of `name` in an open directory.
+
+    This takes a third of the time of an attempt to delete it, which counts where many files are
+    deleted. It is not for whoever replaces a file: an error of the system counts as no.
+    """
+    return os.access(checksum_name(name), os.F_OK, dir_fd=directory)
+
+
+def is_orphan(directory: int, name: str) -> bool:
+    """Whether the entry `name` of an open directory is a checksum file without its file."""
+    checked = checked_name(name)
+    if checked is None:
+        return False
+    try:
+        os.stat(checked, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return _is_checksum(directory, name)
+    return False
+
+
+def contradicts(directory: int, name: str) -> bool:
+    """Whether the entry `name` of an open directory is a checksum file that its file contradicts.
+
+    Hadoop's readers refuse such a file. Links are not followed. The file is opened first, as Hadoop
+    does it, so that a file that is just being replaced is not compared with another's checksum.
+
+    Raises:
+        OSError: the system refused.
+    """
+    checked = checked_name(name)
+    if checked is None:
+        return False
+    with ExitStack() as stack:
+        try:
+            data = _opened(stack, checked, directory)
+            sums = _opened(stack, name, directory)
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                return False
+            raise
+        header = sums.read(_HEADER.size)
+        if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+            return False
+        block_bytes = _HEADER.unpack(header)[1]
+        return block_bytes <= 0 or any(
+            sums.read(_SUM.size) != _SUM.pack(zlib.crc32(block))
+            for block in _blocks(data, block_bytes)
+        )
+
+
+def _opened(stack: ExitStack, name: str, directory: int) -> BinaryIO:
+    descriptor = os.open(name, READ | os.O_NOFOLLOW, dir_fd=directory)
+    return stack.enter_context(os.fdopen(descriptor, "rb", buffering=_BYTES_AT_ONCE))
+
+
+def _blocks(data: BinaryIO, block_bytes: int) -> Iterator[bytes]:
+    while block := data.read(block_bytes):
+        yield block
+
+
+def _is_checksum(directory: int, hidden: str) -> bool:
+    try:
+        descriptor = os.open(hidden, READ | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return False
+        if error.errno in _UNREADABLE:
+            return True
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return False
+        return _MAGIC.startswith(os.pread(descriptor, len(_MAGIC), 0))
+    finally:
+        os.close(descriptor)
