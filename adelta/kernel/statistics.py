@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
+    "INT64_LIMITS",
     "bound_text",
     "bounded_leaves",
     "check_stats_columns",
@@ -43,6 +44,9 @@ __all__ = [
     "with_num_records",
     "with_wide_bounds",
 ]
+
+INT64_LIMITS = (-(1 << 63), (1 << 63) - 1)
+"""Bounds of decimals that some writers state for every number beyond them."""
 
 _BOUNDED = (
     t.BYTE,

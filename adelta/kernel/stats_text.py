@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from adelta.kernel.schema import types as t
-from adelta.kernel.statistics import json_members, json_object, num_records
+from adelta.kernel.statistics import INT64_LIMITS, json_members, json_object, num_records
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +20,7 @@ __all__ = ["merged_stats", "stats_with_columns"]
 _NUMBERS: Final = (t.BYTE, t.SHORT, t.INTEGER, t.LONG, t.FLOAT, t.DOUBLE)
 _TIMES: Final = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _BOUNDS: Final = (("minValues", min), ("maxValues", max))
+_OLD_TIE_BREAKER: Final = "\ufffd"
 _PARTS: Final = ("minValues", "maxValues", "nullCount")
 
 _Path: TypeAlias = tuple[str, ...]
@@ -116,7 +117,9 @@ def _key(text: str, data_type: t.DataType | None) -> Any:
     """What a bound is compared by; None where it is not known to be one of its type."""
     is_text = text.startswith('"')
     if is_text and data_type == t.STRING:
-        return json.loads(text)  # characters compare as their UTF-8 does
+        value = json.loads(text)
+        # An old tie-breaker: the maximum that was cut before it may be greater than it.
+        return None if value.endswith(_OLD_TIE_BREAKER) else value  # in the order of their UTF-8
     if is_text and data_type in _TIMES:
         return _Time(json.loads(text))
     if not is_text and (data_type in _NUMBERS or isinstance(data_type, t.DecimalType)):
@@ -124,6 +127,8 @@ def _key(text: str, data_type: t.DataType | None) -> Any:
             number = Decimal(text)
         except ArithmeticError:
             return None
+        if isinstance(data_type, t.DecimalType) and number in INT64_LIMITS:
+            return None  # another file's bound would hide that this one may be far beyond it
         return number if number.is_finite() else None
     return None
 

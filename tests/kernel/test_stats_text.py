@@ -81,6 +81,23 @@ def test_what_cannot_be_compared_has_no_bound(one: str, other: str) -> None:
     assert found["maxValues"] == {}
 
 
+@pytest.mark.parametrize("limit", [-(2**63), 2**63 - 1])
+def test_a_decimal_at_a_limit_of_int64_is_not_hidden_by_a_bound_beyond_it(limit: int) -> None:
+    for other in ("-99999999999999999", "99999999999999999"):
+        found = merged(
+            stats(1, f'"d":{limit}', f'"d":{limit}', '"d":0'),
+            stats(1, f'"d":{other}', f'"d":{other}', '"d":0'),
+        )
+        assert found["minValues"] == found["maxValues"] == {}
+
+
+def test_a_maximum_with_the_old_tie_breaker_is_not_hidden_by_a_greater_one() -> None:
+    found = merged(
+        stats(1, '"s":"a"', '"s":"a\ufffd"', '"s":0'), stats(1, '"s":"b"', '"s":"a\uffff"', '"s":0')
+    )
+    assert found["maxValues"] == {}
+
+
 def test_dates_and_times_of_one_form_are_compared() -> None:
     early, late = '"at":"2023-12-31T23:59:59.999Z"', '"at":"2024-01-01T00:00:00.000Z"'
     found = merged(stats(1, early, early), stats(1, late, late))

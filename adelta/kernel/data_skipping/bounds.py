@@ -1,9 +1,13 @@
-"""Bounds of files as their writers have left them: moved outward by what these may have cut off.
+"""Bounds of files as their writers left them, moved outward by what those may have cut off.
 
-Timestamps are cut to milliseconds, offsets of zones were once cut to minutes, dates before 1582
-were once Julian, long texts were once closed with a character that is not the greatest, and floats
-are told by their shortest digits, which another double bears once the column is one of doubles.
-`value_patterns` does the same to texts that are not parsed: a rule here needs its like there.
+Timestamps are cut to milliseconds, and offsets of time zones were once cut to minutes. Dates before
+1582 were once Julian. Long strings were once closed with a character that is not the greatest, and
+cut in the middle of a surrogate pair. Floats are written by their shortest digits, which stand for
+another double once the column has been widened to doubles. NaN is the least value of a file for
+writers that propagate it. Decimals are rounded to doubles (`wide_decimals`).
+
+`value_patterns` does the same to JSON that is not parsed: a rule here needs its counterpart there.
+`docs/how_it_works.md` lists for users which statistic is trusted how far.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import null_of, scalar_of
 from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES
+from adelta.kernel.data_skipping.wide_decimals import widen_decimals
 from adelta.kernel.schema import types as t
 
 if TYPE_CHECKING:
@@ -33,6 +38,8 @@ _GREGORIAN = (date(1582, 10, 15) - date(1970, 1, 1)).days
 _JULIAN_DAYS = 12
 _END_OF_DATES = 1 << 31
 _OLD_TIE_BREAKER, _TIE_BREAKER = "\ufffd", "\U0010ffff\U0010ffff"
+_HALF_A_PAIR = "?"
+"""What Java encodes half of a surrogate pair as, where a maximum was cut within one."""
 
 
 def widen(values: Values, statistic: Statistic) -> Values:
@@ -42,6 +49,10 @@ def widen(values: Values, statistic: Statistic) -> Values:
         return values
     if kind == t.STRING and up:
         return _close_again(values)
+    if isinstance(kind, t.DecimalType):
+        return widen_decimals(values, up)
+    if kind in (t.FLOAT, t.DOUBLE):
+        values = _numbers(values)
     if statistic.was_float:
         floats = values.cast(pa.float32(), safe=False).cast(values.type)
         farther = pc.max_element_wise if up else pc.min_element_wise
@@ -60,6 +71,14 @@ def widen(values: Values, statistic: Statistic) -> Values:
     if up:
         slack = pc.add(slack, _whole(_MILLISECOND))
     return pc.cast(_shift(micros, slack, up), values.type)
+
+
+def _numbers(values: Values) -> Values:
+    """The values that are numbers; NULL for NaN."""
+    is_nan = pc.is_nan(values)
+    if not pc.any(is_nan).as_py():
+        return values
+    return pc.if_else(is_nan, null_of(values.type), values)
 
 
 def _whole(number: int) -> Any:
@@ -92,7 +111,7 @@ def _close_again(values: Values) -> Values:
     open_ = pc.ends_with(values, pattern=_OLD_TIE_BREAKER)
     if not pc.any(open_).as_py():
         return values
-    prefix = pc.utf8_rtrim(values, characters=_OLD_TIE_BREAKER)
+    prefix = pc.utf8_rtrim(values, characters=_OLD_TIE_BREAKER + _HALF_A_PAIR)
     closed = pc.binary_join_element_wise(prefix, _TIE_BREAKER, "")
     closed = pc.if_else(pc.ends_with(prefix, pattern=_TIE_BREAKER[0]), null_of(pa.string()), closed)
     return pc.if_else(open_, closed, values)

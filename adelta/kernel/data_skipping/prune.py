@@ -3,10 +3,8 @@
 `Skipping` is a predicate made ready to be asked of files, in two steps, so that statistics are
 loaded only for files that their partition values do not exclude, and only those that it names.
 
-Statistics written by others are read with the care that their history asks for: timestamps are cut
-to milliseconds, offsets of zones were once cut to minutes, dates before 1582 were once Julian, and
-long strings were once closed with a character that is not the greatest. `widen` moves the
-bounds outward by what may be missing.
+Statistics of other writers may be rounded or truncated. `widen` moves bounds outward by what may be
+missing.
 """
 
 from __future__ import annotations
@@ -263,10 +261,19 @@ def _leaf(parsed: Values, statistic: Statistic) -> Values:
         if not pa.types.is_struct(found.type) or found.type.get_field_index(name) < 0:
             return arrow.nulls(len(parsed), target)
         found = pc.struct_field(found, name)
+    if _may_be_rounded(found.type, target):
+        return arrow.nulls(len(parsed), target)
     try:
         return pc.cast(found, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return arrow.nulls(len(parsed), target)  # of another type than the column: as if missing
+
+
+def _may_be_rounded(source: Any, target: Any) -> bool:
+    """Whether statistics of the type `source` may not be exact in a column of the type `target`."""
+    if pa.types.is_floating(source):
+        return not pa.types.is_floating(target)
+    return pa.types.is_timestamp(source) and pa.types.is_date(target)
 
 
 def _may_match(node: Node | None, columns: Columns, rows: int) -> pa.BooleanArray:

@@ -6,7 +6,9 @@ The statistics of a file that are no JSON, or not of the type expected, are as i
 there: they cost the file its chance to be skipped, and the scan nothing else.
 
 Decimals are read from their digits, never through a double. Dates and times are read from their
-texts; a timestamp without a zone is as good as missing, since its writer's zone is unknown.
+texts. A timestamp without a time zone is as good as missing, since its writer's zone is unknown; so
+is a date with a time, which may be the date of another zone, and an integer beyond 2**53 that is
+written as a fraction (9.1e15), which has been rounded.
 """
 
 from __future__ import annotations
@@ -39,9 +41,11 @@ _CHUNK_BYTES = 32 << 20
 _CHUNK_ROWS = 1 << 17
 _BLOCK_BYTES = 1 << 20
 _EXACT = Context(prec=100)
+_LARGEST_EXACT_INTEGER = (1 << 53) - 1  # of those that a double keeps apart from their neighbors
 _INTEGERS = {t.BYTE: 7, t.SHORT: 15, t.INTEGER: 31, t.LONG: 63}
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _ZONED = re.compile(r".*\d:\d\d.*(?:[Zz]|[+-]\d\d?(?::?\d\d)?)", re.DOTALL)
+_WITH_TIME = re.compile(r"\d[ T]+\d")
 _DAY = len("2023-01-15")
 _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -145,11 +149,8 @@ def _json_fields(tree: dict[str, Any]) -> list[pa.Field[Any]]:
 def _json_type(data_type: t.DataType) -> pa.DataType:
     if data_type in _INTEGERS:
         return pa.int64()
-    if data_type in (t.FLOAT, t.DOUBLE):
-        return pa.float64()
-    if data_type == t.BOOLEAN:
-        return pa.bool_()
-    return to_arrow_type(data_type) if isinstance(data_type, t.DecimalType) else pa.string()
+    as_is = data_type in (t.FLOAT, t.DOUBLE, t.BOOLEAN) or isinstance(data_type, t.DecimalType)
+    return to_arrow_type(data_type) if as_is else pa.string()
 
 
 def _field(table: pa.Table, path: tuple[str, ...]) -> pa.Array[Any]:
@@ -168,7 +169,8 @@ def _typed(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
         limit = 1 << _INTEGERS[kind]
         fits = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
         values = pc.if_else(fits, values, null_of(pa.int64()))
-    return values.cast(target, safe=False) if kind == t.FLOAT else pc.cast(values, target)
+    typed: pa.Array[Any] = pc.cast(values, target)
+    return typed
 
 
 def _times(values: pa.Array[Any], kind: t.DataType, target: pa.DataType) -> pa.Array[Any]:
@@ -189,7 +191,7 @@ def _time(text: str | None, kind: t.DataType) -> object:
     if text is None:
         return None
     if kind == t.DATE:
-        return parse_date(text)
+        return None if _WITH_TIME.search(text) else parse_date(text)
     if kind == t.TIMESTAMP_NTZ:
         return parse_timestamp_ntz(text)
     return parse_timestamp(text) if _ZONED.fullmatch(text) else None
@@ -272,6 +274,8 @@ def _number(value: float | Decimal, kind: t.DataType, *, up: bool) -> Any:
         return exact if fits else None
     if kind not in _INTEGERS or exact.adjusted() > 20:
         return None
-    whole = int(exact.to_integral_value(rounding))
+    whole = int(exact)
+    if whole != exact or (not isinstance(value, int) and abs(whole) > _LARGEST_EXACT_INTEGER):
+        return None  # a writer that converts integers to doubles has rounded it
     limit = 1 << _INTEGERS[kind]
     return whole if -limit <= whole < limit else None

@@ -13,6 +13,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from adelta.kernel.data_skipping.wide_decimals import EXACT_DIGITS
 from adelta.kernel.schema import types as t
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ _INTEGER_DIGITS: dict[t.DataType, int] = {t.BYTE: 2, t.SHORT: 4, t.INTEGER: 9, t
 """How many digits every number of the type may have."""
 
 _FRACTION_DIGITS = 15
+_ROUNDED_DIGITS = 14
+"""Bounds of decimals that may be rounded are less than one from exact with so many whole digits."""
+
 _LONGEST_PREFIX = 24  # characters of a text that are compared
 _FRACTION = r"(?:\.\d+)?"
 _CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
@@ -89,6 +93,8 @@ def _fractions(data_type: t.DataType, limit: Any, up: bool) -> list[str]:
     digits = _FRACTION_DIGITS
     if isinstance(data_type, t.DecimalType):
         digits = min(digits, data_type.precision - data_type.scale)
+        if data_type.precision > EXACT_DIGITS:
+            digits = min(digits, _ROUNDED_DIGITS)
     if abs(limit) >= 10**_FRACTION_DIGITS:
         return []
     whole = math.floor(limit) + 1 if up else math.ceil(limit) - 1
@@ -201,10 +207,14 @@ def _texts(data_type: t.DataType, limit: Any, up: bool) -> list[str]:
 
 
 def _others(code: int, up: bool) -> str:
-    """The characters after, or before, the one of that code, but for a quote and a backslash."""
+    """The characters after, or before, the one of that code.
+
+    Not a quote and a backslash, which JSON escapes, and not a question mark, which may be half of a
+    surrogate pair.
+    """
     found = ""
     low, high = (code + 1, 0x10FFFF) if up else (0x20, code - 1)
-    for first, last in ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0xA0, 0x10FFFF)):
+    for first, last in ((0x20, 0x21), (0x23, 0x3E), (0x40, 0x5B), (0x5D, 0x7E), (0xA0, 0x10FFFF)):
         start, end = max(low, first), min(high, last)
         if start <= end:
             found += rf"\x{{{start:x}}}-\x{{{end:x}}}"

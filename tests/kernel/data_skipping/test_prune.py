@@ -183,12 +183,46 @@ def test_a_float_maximum_that_leaves_out_nan_does_not_hide_it():
     assert kept(files(stats(-0.0, -0.0, column="x")), "x = 0") == "0"
 
 
-def test_decimals_beyond_a_double_keep_their_last_digit():
-    low = (
-        '{"numRecords":1,"minValues":{"n":999999999999999999},"maxValues":{"n":999999999999999999}}'
-    )
-    assert kept(files(low), "n = 999999999999999999") == "0"
-    assert kept(files(low), "n = 1000000000000000000") == ""
+def test_decimals_of_up_to_15_digits_are_compared_exactly():
+    table = files(stats(-999_999_999_999_999, 999_999_999_999_999, column="n"))
+    assert kept(table, "n = 999999999999999") == "0"
+    assert kept(table, "n = 1000000000000000") == ""
+    assert kept(table, "n < -999999999999999") == ""
+
+
+def test_decimals_beyond_a_double_are_found_although_their_bounds_were_rounded():
+    table = files(stats(100_000_000_000_000_000, 100_000_000_000_000_000, column="n"))
+    assert kept(table, "n = 99999999999999999") == "0"
+    assert kept(table, "n > 100000000000000000") == "0"
+    assert kept(table, "n = 100000000000000500") == ""
+    assert kept(table, "n < 99999999999999500") == ""
+
+
+def test_a_decimal_bound_at_a_limit_of_int64_excludes_no_file():
+    for limit in (-(2**63), 2**63 - 1):
+        table = files(stats(limit, limit, column="n"))
+        assert kept(table, "n = 99999999999999999999") == "0"
+        assert kept(table, "n = -99999999999999999999") == "0"
+    assert kept(files(stats(2**63 - 1, 2**63 - 1)), "id < 5") == ""
+
+
+def test_a_decimal_bound_that_cannot_be_moved_within_its_type_excludes_no_file():
+    greatest = "9" * 20
+    table = files(stats(int(greatest), int(greatest), column="n"))
+    assert kept(table, f"n = {greatest}") == "0"
+    assert kept(table, "n = 1") == ""
+
+
+def test_nan_as_the_minimum_of_a_file_with_numbers_excludes_no_file():
+    table = files(stats("NaN", "NaN", column="x"))
+    assert kept(table, "x = 5") == "0"
+    assert kept(table, "x < 5") == "0"
+
+
+def test_a_maximum_that_was_cut_within_a_surrogate_pair_covers_the_whole_character():
+    table = files(stats("a", "a" * 31 + "?\ufffd", column="s"))
+    assert kept(table, f"s = '{'a' * 31}😀b'") == "0"
+    assert kept(table, "s = 'b'") == ""
 
 
 def test_a_shortened_maximum_closed_with_a_character_that_is_not_the_greatest_covers_emoji():

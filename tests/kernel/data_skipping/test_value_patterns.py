@@ -20,6 +20,7 @@ from adelta.kernel.data_skipping.value_patterns import above, below
 from adelta.kernel.schema import types as t
 
 DECIMAL = t.DecimalType(7, 3)
+WIDE_DECIMAL = t.DecimalType(20, 3)
 _whole = st.integers(-1100, 1100) | st.sampled_from([-32768, 32767, 99999, -(2**31), 2**63 - 1])
 _days = st.dates(date(1550, 1, 1), date(2040, 1, 1)) | st.dates()
 _moments = st.builds(
@@ -28,6 +29,12 @@ _moments = st.builds(
     st.integers(0, 86_399),
 )
 _fractions = st.decimals(-1100, 1100, places=3)
+_wide_fractions = _fractions | st.decimals(-(10**15), 10**15, places=3)
+_near_the_widest = st.builds(
+    lambda number, base: number + base,
+    st.decimals(-2, 2, places=3),
+    st.sampled_from([10**14, 10**15, -(10**14), -(10**15)]),
+)
 _odd_numbers = st.sampled_from(["-0", "1e3", "-1E+2", "1.0", "007", "null", "true", "", '"5"'])
 _odd_times = st.sampled_from(
     [
@@ -52,6 +59,7 @@ LIMITS: dict[t.DataType, st.SearchStrategy[Any]] = {
     t.LONG: _whole,
     t.DOUBLE: st.floats(-1100, 1100) | st.sampled_from([1e300, -1e17]),
     DECIMAL: _fractions,
+    WIDE_DECIMAL: _wide_fractions | _near_the_widest,
     t.DATE: _days,
     t.TIMESTAMP: _moments.map(lambda moment: moment.replace(tzinfo=UTC)),
     t.TIMESTAMP_NTZ: _moments,
@@ -64,6 +72,7 @@ _string_texts = st.builds(
 )
 TEXTS: dict[t.DataType, st.SearchStrategy[str]] = {
     **dict.fromkeys((t.BYTE, t.INTEGER, t.LONG, t.DOUBLE, DECIMAL), _number_texts),
+    WIDE_DECIMAL: _number_texts | (_wide_fractions | _near_the_widest).map(str),
     t.DATE: _days.map(lambda day: json.dumps(day.isoformat())) | _odd_times,
     t.TIMESTAMP: _zoned | _odd_times,
     t.TIMESTAMP_NTZ: _zoned | _odd_times,
@@ -139,6 +148,17 @@ def test_values_at_a_distance_match(kind, limit, greater, less):
     assert not _matches(below(kind, limit), greater)
     assert less is None or _matches(below(kind, limit), less)
     assert less is None or not _matches(above(kind, limit), less)
+
+
+def test_decimals_with_more_whole_digits_than_a_double_is_sure_of_are_left_to_be_parsed() -> None:
+    assert not _matches(above(WIDE_DECIMAL, Decimal("999999999999990.5")), "999999999999992.0")
+    assert not _matches(below(WIDE_DECIMAL, Decimal("-999999999999990.5")), "-999999999999992.0")
+    assert _matches(above(WIDE_DECIMAL, Decimal("99999999999990.5")), "99999999999992.0")
+
+
+def test_a_question_mark_that_may_be_half_of_a_surrogate_pair_matches_nothing() -> None:
+    assert not _matches(below(t.STRING, "az"), '"a?\ufffd"')
+    assert _matches(below(t.STRING, "az"), '"a>"')
 
 
 def test_a_type_without_an_order_has_no_patterns():
