@@ -171,6 +171,51 @@ def test_files_are_skipped_and_rows_are_not_lost(spark, kept, condition, files):
     assert files_opened(found) <= files + (files == 2 and "%" in condition)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "part = 3",
+        "PART = 3 OR part = 4",
+        "part IS NULL",
+        "part + 1 = 3",
+        "id >= 45",
+        "part = 3 AND id < 0",
+        "part IN (1, 2) AND rand() >= 0",
+        "id IN (SELECT 5)",
+        "true",
+    ],
+)
+def test_input_files_are_those_that_the_filters_of_a_query_leave(spark, kept, condition):
+    rows = load(spark, kept)
+    place = f.col("_metadata.file_path")
+    read = rows.where(condition).select(place).distinct().collect()
+    listed = rows.where(condition).inputFiles()
+    assert {row[0] for row in read} <= set(listed)
+    expected = {"id IN (SELECT 5)": PARTS, "true": PARTS}.get(condition, len(read))
+    assert len(listed) == len(set(listed)) == expected
+
+
+def test_input_files_are_pruned_below_projections_joins_and_unions(spark, kept):
+    rows = load(spark, kept)
+    renamed = rows.select("id", f.col("part").alias("p"), (f.col("part") + 1).alias("q"))
+    assert len(renamed.where("p = 2").inputFiles()) == 1
+    assert len(renamed.where("q = 2").select("id").inputFiles()) == 1
+    joined = rows.where("part = 1").join(rows.where("part = 2").select("id"), "id")
+    assert len(joined.inputFiles()) == 2
+    assert len(rows.where("part = 1").union(rows.where("part > 3")).inputFiles()) == 3
+    assert len(rows.inputFiles()) == PARTS
+
+
+def test_equal_scans_with_filters_are_exchanged_once(spark, kept):
+    def counted():
+        return load(spark, kept).where("part > 2").groupBy("id").count().hint("merge")
+
+    rows = counted().join(counted().withColumnRenamed("count", "other"), "id")
+    assert len(rows.collect()) == 30
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    assert "ReusedExchange" in plan, plan
+
+
 def test_a_join_prunes_partitions_when_it_runs(spark, kept):
     spark.createDataFrame([(2, "b"), (4, "d")], "part int, tag string").createOrReplaceTempView(
         "tags"

@@ -28,7 +28,7 @@ __all__ = ["NotCompiledError", "jar_of", "java_class", "ship_class"]
 _log = logging.getLogger("adelta.spark")
 _PACKAGE = "adelta.spark"
 _PARTS = {
-    "TableFileIndex": ("MetadataOnlyQuery",),
+    "TableFileIndex": ("MetadataOnlyQuery", "PruneFiles"),
     "TableFormat": ("DeletionVector",),
     "TableWriter": ("WrittenFiles", "LocalFiles"),
 }

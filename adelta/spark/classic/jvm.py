@@ -369,7 +369,7 @@ def file_index(
     bytes_of_all, planner = str(-1 if size is None else size), _function(gateway, _Planner(plan))
     arguments = (name, latest, root, schema, bytes_of_all, vectors, row_ids, planner)
     index = _new(gateway, _INDEX, arguments)
-    index.answerByMetadata(spark._jsparkSession, DELETED)
+    index.giveRules(spark._jsparkSession, DELETED)
     return index
 
 

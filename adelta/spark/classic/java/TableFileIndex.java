@@ -74,6 +74,10 @@ public final class TableFileIndex implements FileIndex {
     private final Function planner;
     private final Map plans = new LinkedHashMap();
     private final Map extremes = new LinkedHashMap();  // by columns' names
+    TableFileIndex whole;  // where `inputFiles` are by filters; else null
+    private scala.collection.immutable.Seq partitionFilters;
+    private scala.collection.immutable.Seq dataFilters;
+    private String filters = "";  // both, as SQL
 
     /**
      * `planner` makes of filters, as JSON, what `read` understands: with `vectors` each file has a
@@ -96,6 +100,20 @@ public final class TableFileIndex implements FileIndex {
         this.planner = planner;
     }
 
+    /** The same index, whose `inputFiles` are those that the filters leave, which are `said`. */
+    TableFileIndex pruned(
+            scala.collection.immutable.Seq partitionFilters,
+            scala.collection.immutable.Seq dataFilters, String said) {
+        TableFileIndex found = new TableFileIndex(
+            table, latest, rootPath, partitions, String.valueOf(bytes), Boolean.valueOf(vectors),
+            Boolean.valueOf(rowIds), planner);
+        found.whole = this;
+        found.partitionFilters = partitionFilters;
+        found.dataFilters = dataFilters;
+        found.filters = said;
+        return found;
+    }
+
     public String latest() {
         return latest;
     }
@@ -111,6 +129,12 @@ public final class TableFileIndex implements FileIndex {
     public scala.collection.immutable.Seq listFiles(
             scala.collection.immutable.Seq partitionFilters,
             scala.collection.immutable.Seq dataFilters) {
+        return CollectionConverters.asScala(directories(partitionFilters, dataFilters)).toSeq();
+    }
+
+    private List directories(
+            scala.collection.immutable.Seq partitionFilters,
+            scala.collection.immutable.Seq dataFilters) {
         StringBuilder filters = new StringBuilder("[");
         describeAll(partitionFilters, filters);
         describeAll(dataFilters, filters);
@@ -120,7 +144,7 @@ public final class TableFileIndex implements FileIndex {
         } catch (java.io.IOException error) {
             throw new IllegalStateException("what Python planned cannot be read", error);
         }
-        return CollectionConverters.asScala(kept(found, partitionFilters)).toSeq();
+        return kept(found, partitionFilters);
     }
 
     /** Spark does not look at filters of partitions again: each has to be true. */
@@ -171,6 +195,9 @@ public final class TableFileIndex implements FileIndex {
     }
 
     private List planned(String filters) throws java.io.IOException {
+        if (whole != null) {
+            return whole.planned(filters);
+        }
         synchronized (plans) {
             List known = (List) plans.get(filters);
             if (known != null) {
@@ -271,19 +298,16 @@ public final class TableFileIndex implements FileIndex {
     }
 
     public String[] inputFiles() {
+        scala.collection.immutable.Seq none = CollectionConverters.asScala(new ArrayList()).toSeq();
+        List directories =
+            whole != null ? directories(partitionFilters, dataFilters) : directories(none, none);
         List found = new ArrayList();
-        try {
-            List directories = planned("[]");
-            for (int index = 0; index < directories.size(); index++) {
-                PartitionDirectory directory = (PartitionDirectory) directories.get(index);
-                scala.collection.Iterator files = directory.files().iterator();
-                while (files.hasNext()) {
-                    found.add(
-                        ((FileStatusWithMetadata) files.next()).getPath().toUri().toString());
-                }
+        for (int index = 0; index < directories.size(); index++) {
+            PartitionDirectory directory = (PartitionDirectory) directories.get(index);
+            scala.collection.Iterator files = directory.files().iterator();
+            while (files.hasNext()) {
+                found.add(((FileStatusWithMetadata) files.next()).getPath().toUri().toString());
             }
-        } catch (java.io.IOException error) {
-            throw new IllegalStateException("what Python planned cannot be read", error);
         }
         return (String[]) found.toArray(new String[found.size()]);
     }
@@ -292,7 +316,7 @@ public final class TableFileIndex implements FileIndex {
 
     public synchronized long sizeInBytes() {
         if (bytes < 0L) {
-            bytes = number("bytes");
+            bytes = whole == null ? number("bytes") : whole.sizeInBytes();
         }
         return bytes;
     }
@@ -321,10 +345,11 @@ public final class TableFileIndex implements FileIndex {
         return (Object[]) extremes.get(column);
     }
 
-    /** Let what the log tells of all rows of tables be answered by it, in a session. */
-    public static void answerByMetadata(
+    /** Let a session's optimizer know the tables: `deleted` is the column of deleted rows. */
+    public static void giveRules(
             org.apache.spark.sql.classic.SparkSession session, String deleted) {
         MetadataOnlyQuery.give(session, deleted);
+        PruneFiles.give(session);
     }
 
     private long number(String what) {
@@ -377,7 +402,9 @@ public final class TableFileIndex implements FileIndex {
     }
 
     public boolean equals(Object other) {
-        return other instanceof TableFileIndex && ((TableFileIndex) other).table.equals(table);
+        return other instanceof TableFileIndex
+            && ((TableFileIndex) other).table.equals(table)
+            && ((TableFileIndex) other).filters.equals(filters);
     }
 
     public int hashCode() {
