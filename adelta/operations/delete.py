@@ -9,6 +9,7 @@ from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.exact import exact_row_counts
+from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.removal import concerned, remove_rows
@@ -109,12 +110,14 @@ async def _stage(
     configuration = tx.configuration
     configuration.check_removable(table.uri)
     copied, planned = 0, {}
+    num_vectors_removed: int | None = None  # as it is staged
     if where is None or await in_thread(decided_by_partition, where, configuration):
         deleted = await in_thread(_live_rows, files)
         scanned = watch.lap_ms()
         if dry_run:
             planned = {"numRemovedFiles": files.num_files}
         elif files.num_files:
+            num_vectors_removed = files.num_files - files.table["deletion_vector"].null_count
             tx.remove(files)
     else:
         candidates = await in_thread(lambda: list(files.rows()))
@@ -126,6 +129,8 @@ async def _stage(
         if dry_run:
             planned = concerned(matched, configuration)
         elif matched:
+            if not configuration.uses(DELETION_VECTORS):
+                num_vectors_removed = sum(each.file.deletion_vector is not None for each in matched)
             copied = await remove_rows(tx, roots, configuration, matched, on_progress=on_progress)
     rewriting = watch.lap_ms()
     return (
@@ -133,6 +138,7 @@ async def _stage(
             tx,
             numDeletedRows=deleted,
             numCopiedRows=copied,
+            numDeletionVectorsRemoved=num_vectors_removed,
             executionTimeMs=watch.total_ms(),
             scanTimeMs=scanned,
             rewriteTimeMs=rewriting,

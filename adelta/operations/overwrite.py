@@ -32,6 +32,7 @@ from adelta.kernel.partition import (
 )
 from adelta.kernel.schema.names import physical_name
 from adelta.kernel.schema.types import DOUBLE, FLOAT, STRING, TIMESTAMP
+from adelta.kernel.statistics import num_records
 from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.operations.copies import copied_rows
 from adelta.operations.matching import decided_by_partition, find_matches
@@ -78,6 +79,7 @@ async def overwrite_where(tx: TransactionCore, roots: StoreRoots, data: Data, wh
     if await in_thread(decided_by_partition, where, configuration):
         await tx.write(data, where)
         await tx.stage_rewrite(removed=files)
+        _count_replaced_files(tx, files)
         return
     matched = await find_matches(tx.executor, roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
@@ -87,7 +89,7 @@ async def overwrite_where(tx: TransactionCore, roots: StoreRoots, data: Data, wh
             tx.stage_written(cdc=await changes.finish())
     else:
         await tx.write(data, where)
-    await remove_rows(tx, roots, configuration, matched)
+    await _remove_replaced_rows(tx, roots, configuration, matched)
 
 
 async def replace_where(
@@ -107,6 +109,7 @@ async def replace_where(
     tx.stage_written(adds=added)
     if await in_thread(decided_by_partition, where, configuration):
         await tx.stage_rewrite(removed=files)
+        _count_replaced_files(tx, files)
         return
     matched = await find_matches(tx.executor, roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
@@ -117,7 +120,53 @@ async def replace_where(
             async for batch in rows:
                 await changes.write(batch, INSERT)
             tx.stage_written(cdc=await changes.finish())
-    await remove_rows(tx, roots, configuration, matched)
+    await _remove_replaced_rows(tx, roots, configuration, matched)
+
+
+async def _remove_replaced_rows(
+    tx: TransactionCore,
+    roots: StoreRoots,
+    configuration: TableConfiguration,
+    matched: Sequence[MatchedFile],
+) -> None:
+    """Stage the removal of the matched rows, and count them as Delta Spark does.
+
+    Delta Spark counts a file that gets a deletion vector as written, and its other rows as copied.
+    """
+    copied = await remove_rows(tx, roots, configuration, matched)
+    masked: list[MatchedFile] = []
+    if configuration.uses(DELETION_VECTORS):
+        masked = [each for each in matched if not each.is_whole]
+    kept = sum(each.num_live - len(each.rows) for each in masked)
+    _count(
+        tx,
+        numFiles=len(masked),
+        numOutputBytes=sum(each.file.size for each in masked),
+        numOutputRows=kept,
+        numDeletedRows=sum(len(each.rows) for each in matched),
+        numCopiedRows=copied + kept,
+    )
+
+
+def _count_replaced_files(tx: TransactionCore, files: Sequence[AddFile]) -> None:
+    """Count the rows of files that were removed as a whole, if all of them state their rows."""
+    rows = [_num_live_rows(file) for file in files]
+    if None in rows:
+        _count(tx)
+    else:
+        _count(tx, numDeletedRows=sum(count or 0 for count in rows), numCopiedRows=0)
+
+
+def _num_live_rows(file: AddFile) -> int | None:
+    """How many rows a file has that are not deleted, if its statistics state its rows."""
+    rows, vector = num_records(file.stats), file.deletion_vector
+    return None if rows is None else rows - (0 if vector is None else vector.cardinality)
+
+
+def _count(tx: TransactionCore, **metrics: int) -> None:
+    for name, value in {"numAddedChangeFiles": 0, "numRemovedFiles": 0, **metrics}.items():
+        tx.metrics[name] = tx.metrics.get(name, 0) + value
+    tx.metrics.setdefault("numRemovedBytes", 0)
 
 
 async def overwrite_partitions(tx: TransactionCore, data: Data) -> None:

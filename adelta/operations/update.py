@@ -52,7 +52,10 @@ SetValue = LiteralValue | Node
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetrics(RowMetrics):
-    """What an update did."""
+    """What an update did.
+
+    `num_removed_files` counts files that got a deletion vector as well, as in Delta Spark.
+    """
 
     num_updated_rows: int = 0
 
@@ -173,7 +176,7 @@ async def _stage(
     scanned = watch.lap_ms()
     copied, planned = 0, {}
     if dry_run:
-        planned = concerned(matched, configuration)
+        planned = concerned(matched, configuration) | {"numRemovedFiles": len(matched)}
     elif matched:
         copied = await _rewrite(table, tx, configuration, matched, assignments, on_progress)
     rewriting = watch.lap_ms()
@@ -181,6 +184,7 @@ async def _stage(
         report(
             tx,
             numUpdatedRows=sum(len(each.rows) for each in matched),
+            numRemovedFiles=0 if dry_run else len(matched),  # with a deletion vector, too
             numCopiedRows=copied,
             executionTimeMs=watch.total_ms(),
             scanTimeMs=scanned,

@@ -46,6 +46,9 @@ _log = logging.getLogger("adelta.operations")
 class WriteMetrics:
     """What a write did.
 
+    Where `replace_where` leaves rows in files, the counts take in what is copied of these, and
+    files that get a deletion vector with their other rows, as Delta Spark's metrics do.
+
     `version` is the version that it became. It is None where nothing was committed: because of the
     mode ``ignore``, or because `txn` showed the write as done before, and then `skipped` is true.
     """

@@ -109,6 +109,19 @@ async def test_files_are_written_anew_without_their_deleted_rows(tmp_path: Path)
     assert sorted(peer["id"].to_pylist()) == [1, 3, 6, 7]
 
 
+@pytest.mark.parametrize("where", ["p = 'x'", None, "id >= 2"])
+async def test_deletes_count_the_deletion_vectors_of_the_files_that_they_remove(
+    where: str | None,
+) -> None:
+    table = await new_table(properties=VECTORS)
+    await write_table(table, rows(1, 2, 3))
+    await delete(table, "id = 1")
+    await set_properties(table, {"delta.enableDeletionVectors": "false"})
+    done = await delete(table, where)
+    assert (done.num_deleted_rows, done.num_removed_files) == (2, 1)
+    assert (done.num_deletion_vectors_removed, done.num_deletion_vectors_added) == (1, 0)
+
+
 async def test_rows_under_a_deletion_vector_stay_gone(tmp_path: Path) -> None:
     # C6-01
     table = await new_table(str(tmp_path), properties=VECTORS | FEED)

@@ -21,6 +21,7 @@ from adelta.errors import (
     InvariantViolationError,
     UnsupportedFeatureError,
 )
+from adelta.kernel.actions.file_actions import AddFile
 from adelta.kernel.expressions.casts import cast_values
 from adelta.kernel.schema.types import DATE, TIMESTAMP, TIMESTAMP_NTZ
 from adelta.operations import create_table, delete, update, write_table
@@ -388,7 +389,7 @@ async def test_rows_are_replaced_by_deletion_vectors_where_a_table_has_these(
     await create_table(uri, ROWS.schema, properties=VECTORS | FEED)
     await write_table(uri, rows([1, 2, 3], ["x", "x", "x"]))
     done = await write_table(uri, rows([20], ["n"]), mode="overwrite", replace_where="id IN (2,20)")
-    assert (done.num_files, done.num_removed_files) == (1, 0)
+    assert (done.num_files, done.num_removed_files) == (2, 0)  # as Delta Spark counts them
     assert await contents(uri) == [(1, "x"), (20, "n"), (3, "x")]
     files = (await (await open_table(uri).snapshot()).files()).to_pylist()
     (old,) = [file for file in files if file["deletion_vector"] is not None]
@@ -522,3 +523,66 @@ async def test_conditions_name_times_of_any_year(name: str, first: str, second: 
     assert done.num_updated_rows == 1
     assert (await delete(open_table(uri), f"v = {second} AND p = {first}")).num_deleted_rows == 1
     assert await far_contents(uri) == [(10, *[numbers[1]] * 2)]
+
+
+# ----------------------------------------------------------------------------------------- metrics
+
+
+async def counted(uri: str) -> dict[str, int]:
+    """The metrics of the latest commit, without bytes and deletion vectors."""
+    (entry,) = await history(uri, limit=1)
+    left_out = ("Bytes", "numDeletionVectors", "changeFile")
+    found = entry.operation_metrics.items()
+    return {name: int(value) for name, value in found if not any(x in name for x in left_out)}
+
+
+@pytest.mark.parametrize(
+    ("properties", "change_files"), [({}, 0), (FEED, 2), (VECTORS, 0), (VECTORS | FEED, 0)]
+)
+async def test_replace_where_reports_the_deleted_and_the_copied_rows_as_delta_spark_does(
+    properties: dict[str, str], change_files: int
+) -> None:
+    uri = address()
+    await write_table(uri, rows([1, 2, 3], ["x"] * 3), properties=properties)
+    await write_table(uri, rows([4, 5], ["x"] * 2))
+    new = rows([20, 21], ["x"] * 2)
+    done = await write_table(uri, new, mode="overwrite", replace_where="id >= 3 AND id <= 50")
+    vectors = properties.get("delta.enableDeletionVectors") == "true"
+    assert await counted(uri) == {
+        "numFiles": 2,  # the new one, and the one that is copied or gets a deletion vector
+        "numOutputRows": 4,
+        "numRemovedFiles": 1 if vectors else 2,
+        "numAddedChangeFiles": change_files,
+        "numDeletedRows": 3,
+        "numCopiedRows": 2,
+    }
+    assert (done.num_files, done.num_output_rows) == (2, 4)
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS])
+async def test_replace_where_of_partitions_reports_the_rows_of_removed_files(
+    properties: dict[str, str],
+) -> None:
+    uri = address()
+    await write_table(uri, ROWS, partition_by=["p"], properties=properties)
+    await delete(open_table(uri), "id = 1")
+    await write_table(uri, rows([7, 8], ["x"] * 2), mode="overwrite", replace_where="p = 'x'")
+    assert await counted(uri) == {
+        "numFiles": 1,
+        "numOutputRows": 2,
+        "numRemovedFiles": 1,
+        "numAddedChangeFiles": 0,
+        "numDeletedRows": 1,
+        "numCopiedRows": 0,
+    }
+
+
+async def test_replace_where_does_not_report_rows_of_files_that_do_not_state_theirs() -> None:
+    uri = address()
+    await write_table(uri, ROWS, partition_by=["p"])
+    async with open_table(uri).transaction() as tx:
+        tx.add_files([AddFile("p=x/unstated.parquet", {"p": "x"}, 1, 1)])
+    await write_table(uri, rows([7], ["x"]), mode="overwrite", replace_where="p = 'x'")
+    metrics = await counted(uri)
+    assert metrics["numRemovedFiles"] == 2
+    assert metrics.keys().isdisjoint({"numDeletedRows", "numCopiedRows"})

@@ -300,6 +300,19 @@ async def test_a_file_is_read_once_to_find_its_rows_and_once_to_write_them_anew(
     assert sum(made.values()) <= 9
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_updates_count_files_with_a_new_deletion_vector_as_removed_ones(
+    dry_run: bool,
+) -> None:
+    table = await new_table(properties=VECTORS)
+    await write_table(table, rows(1, 2, 3))
+    await write_table(table, rows(4, 5))
+    await write_table(table, rows(6))
+    done = await update(table, {"p": "'z'"}, "id IN (1, 4, 5)", dry_run=dry_run)
+    assert (done.num_removed_files, done.num_updated_rows) == (2, 3)
+    assert done.num_deletion_vectors_added == 1
+
+
 async def test_rows_are_told_apart_across_row_groups_and_vectors() -> None:
     table = await new_table(properties=FEED | VECTORS)
     many = pa.table({"id": range(5000), "p": ["x"] * 5000, "n": [0] * 5000}, SCHEMA)
