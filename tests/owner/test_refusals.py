@@ -217,7 +217,9 @@ async def test_no_token_stands_in_a_log(owner: Owner, caplog: pytest.LogCaptureF
     assert b" 400 " in await raw(owner, b"GET /?%b\xff HTTP/1.1\r\n\r\n" % token)
     assert caplog.text.count("a request was no HTTP") == 4
     assert token.decode().split("_")[2] not in caplog.text
-    assert (owner.service.first_token or "-") not in repr(owner.service)
+    first_token = owner.service.first_token
+    assert first_token is not None
+    assert first_token not in repr(owner.service)
     assert owner.service.parts.settings.database not in repr(owner.service.parts.settings)
 
 
