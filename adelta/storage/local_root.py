@@ -41,7 +41,7 @@ _READ = os.O_RDONLY | _DIRECTORY
 # A directory that is only passed through need not be readable, where the system can say so.
 _SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_NEEDED = (os.open, os.mkdir, os.stat, os.link, os.rename, os.unlink)
+_NEEDED = (os.access, os.open, os.mkdir, os.stat, os.link, os.rename, os.unlink)
 _REMEMBERED = 10_000
 
 

@@ -20,7 +20,7 @@ from adelta.operations import fsck, write_table
 from adelta.table import Table
 from tests.support.depth import cases
 from tests.support.disk import Disk, memory_folder, restore
-from tests.support.hadoop_checksums import contradictions, share_with_spark
+from tests.support.hadoop_checksums import contradictions_in, share_with_spark
 from tests.support.supervised import Case
 from tests.support.victim import OPERATIONS, base_of, ids, put_objects, rows
 
@@ -54,8 +54,6 @@ LIVES: dict[str, list[tuple[str, list[int]]]] = {  # operations, and the ids aft
 
 async def fault_of(folder: str, expected: list[list[int] | None], *, cleaned: bool) -> str:
     """What is wrong with the table that is left; empty where nothing is."""
-    if wrong := contradictions(Path(folder)):
-        return f"Spark cannot read {wrong}"
     async with Table(f"{folder}/table") as table:
         try:
             found = await ids(table)
@@ -104,6 +102,8 @@ async def test_what_was_acknowledged_outlives_a_loss_of_power(
                 if key in seen:
                     continue
                 seen.add(key)
+                if refused := contradictions_in(image):
+                    wrong.append(f"{number}: {change.path}, {what}: Spark cannot read {refused}")
                 if len(seen) % cases(1, 3):
                     continue
                 restore(image, left)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 __all__ = [
     "checksum_of",
     "contradictions",
+    "contradictions_in",
     "faults",
     "keep_checksums",
     "orphans",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 _BLOCK = 512
+_HEADER_BYTES = 8
 
 
 def checksum_of(path: Path) -> Path:
@@ -63,11 +65,29 @@ def share_with_spark(root: Path) -> None:
 
 def contradictions(root: Path) -> list[str]:
     """The files below a folder that Hadoop would refuse to read."""
-    return [
-        str(path.relative_to(root))
-        for path in _checked(root)
-        if path.exists() and checksum_of(path).read_bytes() != sums(path.read_bytes())
-    ]
+    return contradictions_in(
+        {
+            str(each.relative_to(root)): each.read_bytes()
+            for path in _checked(root)
+            if path.exists()
+            for each in (path, checksum_of(path))
+        }
+    )
+
+
+def contradictions_in(files: Mapping[str, bytes | None]) -> list[str]:
+    """Those of `files`, by their paths, that Hadoop would refuse to read.
+
+    A checksum that has not reached the disk, or not all of it, contradicts no file.
+    """
+    wrong = []
+    for path, data in files.items():
+        folder, _, name = path.rpartition("/")
+        hidden = files.get(f"{folder}/.{name}.crc" if folder else f".{name}.crc")
+        is_whole = hidden is not None and hidden[:4] == b"crc\0" and len(hidden) >= _HEADER_BYTES
+        if data is not None and is_whole and hidden != sums(data):
+            wrong.append(path)
+    return wrong
 
 
 def orphans(root: Path) -> list[str]:
