@@ -45,8 +45,6 @@ _ABSENT = ABSENT | {errno.ENAMETOOLONG}
 # still read both, so they count as checksum files by their names.
 _UNREADABLE = frozenset({errno.ELOOP, errno.EACCES, errno.EPERM})
 
-_NO_FILE = _ABSENT | {errno.ELOOP, errno.EISDIR}
-
 
 def checksum_name(name: str) -> str:
     """The name of the checksum file of the file `name`.
@@ -124,31 +122,40 @@ def contradicts(directory: int, name: str) -> bool:
     if checked is None:
         return False
     with ExitStack() as stack:
-        try:
-            data = _opened(stack, checked, directory)
-            sums = _opened(stack, name, directory)
-        except OSError as error:
-            if error.errno in _NO_FILE:
-                return False
-            raise
+        data = _opened(stack, checked, directory)
+        sums = _opened(stack, name, directory)
+        if data is None or sums is None:
+            return False
         header = sums.read(_HEADER.size)
         if len(header) < _HEADER.size or not header.startswith(_MAGIC):
             return False
         block_bytes = _HEADER.unpack(header)[1]
         return block_bytes <= 0 or any(
-            sums.read(_SUM.size) != _SUM.pack(zlib.crc32(block))
-            for block in _blocks(data, block_bytes)
+            sums.read(_SUM.size) != _SUM.pack(value) for value in _block_sums(data, block_bytes)
         )
 
 
-def _opened(stack: ExitStack, name: str, directory: int) -> BinaryIO:
-    descriptor = os.open(name, READ | os.O_NOFOLLOW, dir_fd=directory)
+def _opened(stack: ExitStack, name: str, directory: int) -> BinaryIO | None:
+    """The open file, which is closed with the stack; None if no regular file has that name."""
+    try:
+        descriptor = os.open(name, READ | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError as error:
+        if error.errno in _ABSENT or error.errno == errno.ELOOP:
+            return None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
     return stack.enter_context(os.fdopen(descriptor, "rb", buffering=_BYTES_AT_ONCE))
 
 
-def _blocks(data: BinaryIO, block_bytes: int) -> Iterator[bytes]:
-    while block := data.read(block_bytes):
-        yield block
+def _block_sums(data: BinaryIO, block_bytes: int) -> Iterator[int]:
+    """The CRC-32 of each block of a file, of which little is in memory at once."""
+    while piece := data.read(min(block_bytes, _BYTES_AT_ONCE)):
+        value, left = zlib.crc32(piece), block_bytes - len(piece)
+        while left and (piece := data.read(min(left, _BYTES_AT_ONCE))):
+            value, left = zlib.crc32(piece, value), left - len(piece)
+        yield value
 
 
 def _is_checksum(directory: int, hidden: str) -> bool:

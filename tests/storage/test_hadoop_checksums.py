@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ import pytest
 from adelta.errors import AdeltaError, ObjectExistsError, PermissionDeniedError
 from adelta.storage.local import LocalStore
 from tests.storage.object_store_suite import pieces
-from tests.storage.test_local_faults import Verb, each_failure, failing
+from tests.storage.test_local_faults import Verb, descriptors, each_failure, failing
 from tests.support.hadoop_checksums import (
     checksum_of,
     contradictions,
@@ -292,6 +294,20 @@ async def test_checksums_without_a_file_are_swept_where_they_are_old(tmp_path: P
     assert [each.path for each in await store.list_unfinished("_log")] == ["_log/.x.crc"]
 
 
+async def test_blocks_of_any_size_are_compared(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    data = os.urandom(10_000_000)
+    await store.put("x", data)
+    for block_bytes in (1 << 20, 9_000_000, len(data), (1 << 31) - 1):
+        blocks = [data[at : at + block_bytes] for at in range(0, len(data), block_bytes)]
+        each = b"".join(struct.pack(">I", zlib.crc32(block)) for block in blocks)
+        header = b"crc\0" + struct.pack(">i", block_bytes)
+        checksum_of(tmp_path / "x").write_bytes(header + each)
+        assert await store.list_wrong_checksums("") == ()
+        checksum_of(tmp_path / "x").write_bytes(header + each[:-1] + bytes([each[-1] ^ 1]))
+        assert [each.path for each in await store.list_wrong_checksums("")] == [".x.crc"]
+
+
 async def test_checksums_that_files_contradict_are_found(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     sizes = (0, 1, 511, 512, 513, 70_000)
@@ -308,5 +324,14 @@ async def test_checksums_that_files_contradict_are_found(tmp_path: Path) -> None
     checksum_of(tmp_path / "log" / "511").write_bytes(b"of mine")
     found = [each.path for each in await store.list_wrong_checksums("log")]
     assert sorted(found) == sorted(f"log/.{size}.crc" for size in sizes if size != 511)
+    (tmp_path / "log" / "folder").mkdir()
+    os.mkfifo(tmp_path / "log" / "pipe")
+    (tmp_path / "log" / "link").symlink_to("0")
+    for name in ("folder", "pipe", "link"):
+        checksum_of(tmp_path / "log" / name).write_bytes(sums(b"of no file"))
+    before = descriptors()
+    again = [each.path for each in await store.list_wrong_checksums("log")]
+    assert sorted(again) == sorted(found), "what is no file has no checksum"
+    assert descriptors() == before
     checksum_of(tmp_path / "log" / "513").write_bytes(b"crc\0\0\0\0\0")
     assert "log/.513.crc" in [each.path for each in await store.list_wrong_checksums("")]
