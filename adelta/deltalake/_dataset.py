@@ -12,6 +12,7 @@ from adelta.deltalake._add_actions import partition_values, physical_name
 from adelta.deltalake._filters import where_of
 from adelta.deltalake.exceptions import DeltaProtocolError, raises_as_deltalake
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.data_skipping.bounds import widen
 from adelta.kernel.data_skipping.statistic import (
     MAX_VALUES,
     MIN_VALUES,
@@ -116,7 +117,7 @@ def dataset_partitions(table: RawDeltaTable, predicate: Any) -> list[tuple[str, 
 def _statistics(texts: Any, columns: list[t.StructField]) -> dict[tuple[str, ...], Any]:
     """The statistics of these columns, an array each with a value per file.
 
-    Bounds are those of scans, which hold whatever a writer rounds.
+    Bounds are moved outward as for scans, so that they hold whatever a writer rounds or truncates.
     """
     wanted = [Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)]
     for field in columns:
@@ -128,20 +129,7 @@ def _statistics(texts: Any, columns: list[t.StructField]) -> dict[tuple[str, ...
             source = (kind, physical_name(field))
             wanted.append(Statistic((kind, field.name), source, of_type))
     found = parse_stats(texts, wanted)
-    for field in columns:
-        path = (MAX_VALUES, field.name)
-        if field.type in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
-            found[path] = _end_of_millisecond(found[path])
-    return found
-
-
-def _end_of_millisecond(times: Any) -> Any:
-    """Times that are at least as late: writers may cut a greatest one to milliseconds."""
-    import pyarrow.compute as pc
-
-    latest_start = pa.scalar((1 << 63) - 1 - 1000, pa.int64())
-    starts = pc.min_element_wise(times.cast(pa.int64()), latest_start, skip_nulls=False)
-    return pc.add(starts, 1000).cast(times.type)
+    return {each.path: widen(found[each.path], each) for each in wanted}
 
 
 def _partition_conditions(known: dict[str, Any], schema: pa.Schema) -> list[Any]:
@@ -174,11 +162,13 @@ def _conditions(
             continue
         if nulls == 0:
             found.append(field.is_valid())
-        if nulls is None or not (least.is_valid and most.is_valid):
+        if nulls is None:
             continue
-        bounds = (field >= least, field <= most)
         # pyarrow makes use of bounds that stand each by itself.
-        low, high = bounds if nulls == 0 else [bound | field.is_null() for bound in bounds]
-        lower.append(low)
-        upper.append(high)
+        if least.is_valid:
+            low = field >= least
+            lower.append(low if nulls == 0 else low | field.is_null())
+        if most.is_valid:
+            high = field <= most
+            upper.append(high if nulls == 0 else high | field.is_null())
     return found + lower + upper

@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -91,3 +92,22 @@ def test_a_dataset_finds_times_in_the_last_millisecond_that_types_hold(tmp_path:
     files = DeltaTable(str(tmp_path)).to_pyarrow_dataset()
     is_latest = pc.field("x") == pa.scalar(latest, pa.timestamp("us"))
     assert files.to_table(filter=is_latest).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("9427047712994774.06", pa.decimal128(18, 2)),
+        ("-9427047712994774.07", pa.decimal128(18, 2)),
+        ("0.123456789012345678", pa.decimal128(38, 18)),
+        ("12345678901234567890123456789012345678", pa.decimal128(38, 0)),
+        ("-12345678901234567890123456789012345678", pa.decimal128(38, 0)),
+    ],
+)
+def test_a_dataset_finds_rows_whose_bounds_deltalake_has_rounded(
+    tmp_path: Path, text: str, kind: pa.DataType
+) -> None:
+    value = pa.scalar(Decimal(text), kind)
+    deltalake.write_deltalake(str(tmp_path), pa.table({"x": pa.array([value])}))
+    files = DeltaTable(str(tmp_path)).to_pyarrow_dataset()
+    assert files.to_table(filter=pc.field("x") == value).num_rows == 1
