@@ -2,8 +2,10 @@
 
 What is written bounds every value of the file, in the order that Spark compares by, or is left out:
 texts are cut to a prefix, a greatest text to one that no value exceeds; timestamps are cut to
-milliseconds, downwards, as the protocol has it; a float column with a NaN or an infinity has no
-bounds, for JSON holds neither. Decimals keep every digit.
+milliseconds, downwards, as the protocol has it. Infinities are the strings "Infinity" and
+"-Infinity", as Spark writes them; a float column with a NaN has no bounds, because readers disagree
+about its order. Decimals keep every digit. Booleans have bounds, which Spark neither writes nor
+reads: a dataset of deltalake leaves files without them out.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
+    "INFINITY",
     "INT64_LIMITS",
+    "NEGATIVE_INFINITY",
     "bound_text",
     "bounded_leaves",
     "check_stats_columns",
@@ -43,10 +47,14 @@ __all__ = [
     "truncate_min",
     "with_num_records",
     "with_wide_bounds",
+    "writes_bounds",
 ]
 
 INT64_LIMITS = (-(1 << 63), (1 << 63) - 1)
 """Bounds of decimals that some writers state for every number beyond them."""
+
+INFINITY, NEGATIVE_INFINITY = '"Infinity"', '"-Infinity"'
+"""The JSON texts of infinite bounds."""
 
 _BOUNDED = (
     t.BYTE,
@@ -106,8 +114,13 @@ class FileStatistics(Protocol):
 
 
 def has_bounds(data_type: t.DataType) -> bool:
-    """Whether columns of a type have a least and a greatest value in statistics."""
+    """Whether columns of a type have a least and a greatest value that readers skip files by."""
     return isinstance(data_type, t.DecimalType) or data_type in _BOUNDED
+
+
+def writes_bounds(data_type: t.DataType) -> bool:
+    """Whether the least and the greatest value of columns of a type are written."""
+    return has_bounds(data_type) or data_type == t.BOOLEAN
 
 
 def stats_leaves(
@@ -146,9 +159,9 @@ def stats_leaves(
 def bounded_leaves(
     schema: t.StructType, leaves: Sequence[tuple[str, ...]]
 ) -> tuple[tuple[str, ...], ...]:
-    """Those of `leaves` that have a least and a greatest value; `schema` has the same names."""
+    """Those of `leaves` whose bounds are written; `schema` has the same names."""
     wanted = set(leaves)
-    return tuple(p for p, f in leaf_fields(schema) if p in wanted and has_bounds(f.type))
+    return tuple(p for p, f in leaf_fields(schema) if p in wanted and writes_bounds(f.type))
 
 
 def check_stats_columns(
@@ -298,10 +311,8 @@ def _fill(
         least, greatest = _value(column.min), _value(column.max)
         if least is None and greatest is None:
             continue
-        if isinstance(least, float) or isinstance(greatest, float):
-            finite = all(map(math.isfinite, (b for b in (least, greatest) if b is not None)))
-            if column.has_nan or not finite:
-                continue
+        if column.has_nan or _is_nan(least) or _is_nan(greatest):
+            continue
         if least is not None and (text := _text(least, prefix, truncate_min)) is not None:
             low[name] = text
         if greatest is not None and (text := _text(greatest, prefix, truncate_max)) is not None:
@@ -311,12 +322,12 @@ def _fill(
 def bound_text(value: Any, prefix: int, *, is_greatest: bool = False) -> str | None:
     """The JSON text of a bound, of a text so many units; None where nothing sure can be said.
 
-    Example: the least value 0.0 is ``-0.0``, which it may be, and an infinite one is not said.
+    Example: the least value 0.0 is ``-0.0``, which it may be, and NaN is not said.
     """
+    if _is_nan(value):
+        return None
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return repr(value if value or is_greatest else -0.0)
+        return _float_text(value if value or is_greatest else -0.0)
     return _text(value, prefix, truncate_max if is_greatest else truncate_min)
 
 
@@ -326,6 +337,10 @@ def exact_text(kind: type) -> Callable[[Any], str] | None:
     None of floats and texts, whose bounds are not said as they are, and of types without bounds.
     """
     return None if kind is float else _TEXTS.get(kind)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _value(bound: Any) -> Any:
@@ -353,9 +368,14 @@ def _moment(value: datetime) -> str:
     return f'"{local.isoformat(timespec="milliseconds")}{zone}"'
 
 
+def _float_text(value: float) -> str:
+    return repr(value) if math.isfinite(value) else INFINITY if value > 0 else NEGATIVE_INFINITY
+
+
 _TEXTS: dict[type, Callable[[Any], str]] = {
+    bool: {False: "false", True: "true"}.__getitem__,
     int: repr,
-    float: repr,
+    float: _float_text,
     Decimal: "{:f}".format,
     datetime: _moment,
     date: lru_cache(maxsize=4096)('"{}"'.format),

@@ -10,7 +10,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from adelta.kernel.schema import types as t
-from adelta.kernel.statistics import INT64_LIMITS, json_members, json_object, num_records
+from adelta.kernel.statistics import (
+    INFINITY,
+    INT64_LIMITS,
+    NEGATIVE_INFINITY,
+    json_members,
+    json_object,
+    num_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -21,6 +28,7 @@ _NUMBERS: Final = (t.BYTE, t.SHORT, t.INTEGER, t.LONG, t.FLOAT, t.DOUBLE)
 _TIMES: Final = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _BOUNDS: Final = (("minValues", min), ("maxValues", max))
 _OLD_TIE_BREAKER: Final = "\ufffd"
+_BOOLEANS: Final = {"false": False, "true": True}
 _PARTS: Final = ("minValues", "maxValues", "nullCount")
 
 _Path: TypeAlias = tuple[str, ...]
@@ -115,6 +123,10 @@ def _extreme(
 
 def _key(text: str, data_type: t.DataType | None) -> Any:
     """What a bound is compared by; None where it is not known to be one of its type."""
+    if data_type == t.BOOLEAN:
+        return _BOOLEANS.get(text)
+    if data_type in (t.FLOAT, t.DOUBLE) and text in (INFINITY, NEGATIVE_INFINITY):
+        return Decimal(json.loads(text))
     is_text = text.startswith('"')
     if is_text and data_type == t.STRING:
         value = json.loads(text)

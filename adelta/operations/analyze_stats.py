@@ -17,7 +17,7 @@ from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.names import leaf_fields, physical_schema
-from adelta.kernel.statistics import has_bounds, stats_leaves
+from adelta.kernel.statistics import has_bounds, stats_leaves, writes_bounds
 from adelta.operations.dependents import column_path
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class WantedColumn:
 
     @property
     def bounded(self) -> bool:
-        """Whether it has a least and a greatest value."""
-        return has_bounds(self.type)
+        """Whether its least and greatest value are written."""
+        return writes_bounds(self.type)
 
 
 def wanted_columns(
@@ -135,7 +135,7 @@ def lacks(stats: str | None, columns: Sequence[WantedColumn], unbounded: Unbound
 
 def _lacks_bounds(found: dict[str, Any], column: WantedColumn) -> bool:
     nulls = _at(found.get("nullCount"), column.physical)
-    if not column.bounded or nulls == found.get("numRecords"):
+    if not has_bounds(column.type) or nulls == found.get("numRecords"):
         return False
     return any(_at(found.get(name), column.physical) is None for name in _BOUNDS)
 

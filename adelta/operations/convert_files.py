@@ -12,7 +12,7 @@ from adelta.errors import InvalidTableError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.kernel.schema.names import leaf_fields
-from adelta.kernel.statistics import has_bounds, stats_json, stats_leaves
+from adelta.kernel.statistics import stats_json, stats_leaves, writes_bounds
 from adelta.kernel.table_properties import TableProperties
 from adelta.operations.convert_schema import (
     FolderNames,
@@ -84,7 +84,7 @@ class StatisticsWanted:
         there = {tuple(s.lower() for s in path) for path, _ in leaf_fields(own)}
         types = {path: each.type for path, each in leaf_fields(schema)}
         return tuple(
-            (path, has_bounds(types[path]))
+            (path, writes_bounds(types[path]))
             for path in wanted
             if tuple(step.lower() for step in path) in there
         )

@@ -90,8 +90,20 @@ NANOSECOND_FREE = pa.timestamp("us", "UTC")
             both('"0005-01-01T00:00:00.000"', '"2023-06-15T12:30:00.123"'),
         ),
         ("", 'é"\\\n\u2028', pa.string(), both('""', '"é\\"\\\\\\n\u2028"')),
-        (1.0, math.inf, pa.float64(), NOTHING),
-        (-math.inf, 1.0, pa.float64(), NOTHING),
+        (
+            1.0,
+            math.inf,
+            pa.float64(),
+            both("1.0", '"Infinity"'),
+        ),
+        (
+            -math.inf,
+            1.0,
+            pa.float32(),
+            both('"-Infinity"', "1.0"),
+        ),
+        (1.0, math.nan, pa.float64(), NOTHING),
+        (False, True, pa.bool_(), both("false", "true")),
         (-(10**6), 10**7, pa.date32(), NOTHING),
     ],
 )
@@ -149,8 +161,8 @@ def test_what_is_collected_from_rows_becomes_their_statistics() -> None:
     collector.update(table)
     assert stats_json(collector.result()) == (
         '{"numRecords":3,'
-        '"minValues":{"i":1,"d":1.10,"s":{"x":"' + "a" * 32 + '"}},'
-        '"maxValues":{"i":3,"d":2.20,"s":{"x":"b"}},'
+        '"minValues":{"i":1,"d":1.10,"s":{"x":"' + "a" * 32 + '","b":true}},'
+        '"maxValues":{"i":3,"d":2.20,"s":{"x":"b","b":true}},'
         '"nullCount":{"i":1,"d":1,"f":0,"s":{"x":1,"b":2},"l":1}}'
     )
 
@@ -255,9 +267,9 @@ def test_named_columns_have_statistics_and_a_struct_stands_for_its_leaves() -> N
     assert leaves(dataSkippingStatsColumns="p") == []
 
 
-def test_bounds_are_for_types_that_have_an_order_alone() -> None:
+def test_bounds_are_written_for_booleans_and_types_that_readers_skip_files_by() -> None:
     paths = stats_leaves(NESTED, TableProperties.parse({}))
-    assert bounded_leaves(NESTED, paths) == (("p",), ("a",), ("s", "x"))
+    assert bounded_leaves(NESTED, paths) == (("p",), ("a",), ("s", "x"), ("b",))
 
 
 def test_with_column_mapping_the_paths_are_physical() -> None:

@@ -18,6 +18,7 @@ TYPES: dict[tuple[str, ...], t.DataType] = {
     ("at",): t.TIMESTAMP,
     ("day",): t.DATE,
     ("in", "x"): t.DOUBLE,
+    ("flag",): t.BOOLEAN,
 }
 
 
@@ -44,6 +45,15 @@ def test_bounds_are_the_least_and_the_greatest_of_all_files() -> None:
         "maxValues": {"a": 10, "s": "😀"},
         "nullCount": {"a": 1, "s": 2},
     }
+
+
+def test_booleans_and_infinities_are_in_order() -> None:
+    found = merged(
+        stats(1, '"flag":true,"in":{"x":"-Infinity"}', '"flag":true,"in":{"x":1.5}'),
+        stats(1, '"flag":false,"in":{"x":-2.0}', '"flag":false,"in":{"x":"Infinity"}'),
+    )
+    assert found["minValues"] == {"flag": False, "in": {"x": "-Infinity"}}
+    assert found["maxValues"] == {"flag": True, "in": {"x": "Infinity"}}
 
 
 def test_numbers_keep_their_digits() -> None:

@@ -107,6 +107,7 @@ async def test_row_groups_that_keep_all_rows_are_copied_byte_for_byte(table: Tab
             "day": "1970-01-01",
             "value": 0.25,
             "name": "name 0",
+            "flag": False,
             "inner": {"x": 1},
         },
         "maxValues": {
@@ -114,6 +115,7 @@ async def test_row_groups_that_keep_all_rows_are_copied_byte_for_byte(table: Tab
             "day": "1970-03-16",
             "value": 1874.75,
             "name": "name 9",
+            "flag": True,
             "inner": {"x": 7_499},
         },
         "nullCount": nulls,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import pyarrow as pa
@@ -47,9 +48,8 @@ def test_a_file_of_which_bounds_mean_nothing_is_left_to_a_closer_look(chunks: Ch
     assert alike_stats(AlikeFooters([2, 2], [chunks]), [("a",)], [LONGS], 32) is None
 
 
-@pytest.mark.parametrize("bound", [float("nan"), float("inf"), float("-inf")])
-def test_numbers_that_json_lacks_are_left_to_a_closer_look(bound: float) -> None:
-    chunks = ChunkColumn([2], [0], doubles(bound), doubles(bound))
+def test_nan_as_a_bound_is_left_to_a_closer_look() -> None:
+    chunks = ChunkColumn([2], [0], doubles(math.nan), doubles(math.nan))
     assert alike_stats(AlikeFooters([2], [chunks]), [("a",)], [DOUBLES], 32) is None
 
 

@@ -47,6 +47,7 @@ _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _ZONED = re.compile(r".*\d:\d\d.*(?:[Zz]|[+-]\d\d?(?::?\d\d)?)", re.DOTALL)
 _WITH_TIME = re.compile(r"\d[ T]+\d")
 _DAY = len("2023-01-15")
+_NAMED_NUMBER = r'"(?:NaN|-?Infinity)"'
 _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -95,7 +96,16 @@ def _parse_chunk(
     try:
         return _parse_quickly(texts, statistics)
     except pa.ArrowInvalid:
+        pass
+    odd = pc.fill_null(pc.match_substring_regex(texts, pattern=_NAMED_NUMBER), False)
+    if not odd.true_count or odd.true_count == len(odd):
         return _parse_each(texts, statistics)
+    # The texts of infinities, which Arrow does not read, are few as a rule.
+    plain = _parse_chunk(pc.filter(texts, pc.invert(odd)), statistics)
+    named = _parse_each(pc.filter(texts, odd), statistics)
+    places = pc.array_sort_indices(odd)  # of the plain ones first, each in their order
+    back = pc.array_sort_indices(places)
+    return {path: pa.concat_arrays([plain[path], named[path]]).take(back) for path in plain}
 
 
 # ------------------------------------------------------------------------------ a chunk at once

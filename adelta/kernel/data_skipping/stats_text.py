@@ -2,7 +2,7 @@
 
 A checkpoint may hold statistics in columns alone (`delta.checkpoint.writeStatsAsJson` off). Whoever
 lists files still gets one text a file, made column by column. Fields without a value are left out,
-and so are numbers that JSON cannot write; timestamps are cut to milliseconds, as writers cut them.
+and so is NaN; infinities are strings, and timestamps are cut to milliseconds, as writers cut them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import orjson
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, scalar_of
+from adelta._arrow_values import array_of, null_of, scalar_of
+from adelta.kernel.statistics import INFINITY, NEGATIVE_INFINITY
 
 __all__ = ["stats_text"]
 
@@ -78,13 +79,13 @@ def _object_of_some(members: list[tuple[str, _Pieces, Any]], rows: int) -> _Piec
 
 
 def _writable(values: Any) -> Any:
-    """The values without those that JSON has no number for."""
+    """The values without NaN."""
     if not pa.types.is_floating(values.type):
         return values
-    finite = pc.is_finite(values)
-    if pc.all(finite, min_count=0).as_py():
+    is_nan = pc.is_nan(values)
+    if not pc.any(is_nan).as_py():
         return values
-    return pc.if_else(finite, values, scalar_of(None, values.type))
+    return pc.if_else(is_nan, null_of(values.type), values)
 
 
 def _value(values: Any) -> _Pieces | None:
@@ -96,7 +97,9 @@ def _value(values: Any) -> _Pieces | None:
         ends = pc.min_max(values).as_py()
         if ends["min"] == ends["max"]:  # as most counts of nulls are
             return [str(ends["min"])]
-    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+    if pa.types.is_floating(kind):
+        return [_floats(values)]
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         return [values.cast(pa.string())]
     if pa.types.is_boolean(kind):
         return [pc.if_else(values, "true", "false")]
@@ -109,6 +112,17 @@ def _value(values: Any) -> _Pieces | None:
         texts = _time(values.dictionary).take(values.indices)
         return ['"', texts, '"' if kind.tz is None else 'Z"']
     return None
+
+
+def _floats(values: Any) -> Any:
+    texts = values.cast(pa.string())
+    is_infinite = pc.is_inf(values)
+    if not pc.any(is_infinite).as_py():
+        return texts
+    infinite = pc.if_else(
+        pc.greater(values, scalar_of(0.0, values.type)), INFINITY, NEGATIVE_INFINITY
+    )
+    return pc.if_else(is_infinite, infinite, texts)
 
 
 def _quoted(values: Any) -> _Pieces:

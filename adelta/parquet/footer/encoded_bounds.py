@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["bound_decoder"]
 
 _INT, _LONG = struct.Struct("<i"), struct.Struct("<q")
+_BOOLEAN = struct.Struct("?")
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _FRACTIONS: Final = {"ms": 1000, "us": 1}
@@ -31,6 +32,8 @@ def bound_decoder(physical_type: str, data_type: pa.DataType) -> Callable[[bytes
     whole = {"INT32": _number(_INT), "INT64": _number(_LONG)}.get(physical_type)
     if whole is not None:
         return _of_whole(whole, data_type)
+    if physical_type == "BOOLEAN" and pa.types.is_boolean(data_type):
+        return _number(_BOOLEAN)
     if physical_type == "FLOAT" and pa.types.is_float32(data_type):
         return _number(_FLOAT)
     if physical_type == "DOUBLE" and pa.types.is_float64(data_type):

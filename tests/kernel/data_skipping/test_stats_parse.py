@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from math import inf
 
 import pyarrow as pa
 import pytest
@@ -130,6 +131,11 @@ def test_text_over_several_lines_and_with_blanks_around_it_is_read():
 def test_infinity_and_nan_are_read_in_the_spellings_of_other_writers():
     found = minima([stat('"NaN"'), stat('"-Infinity"'), stat("Infinity"), stat("1.5")], t.DOUBLE)
     assert str(found) == "[nan, -inf, inf, 1.5]"
+
+
+def test_statistics_beside_an_infinity_are_read_in_their_order() -> None:
+    texts = [stat(text) for text in ("1.5", '"Infinity"', "2.5", '"-Infinity"', "null", "3.5")]
+    assert minima([*texts, None], t.DOUBLE) == [1.5, inf, 2.5, -inf, None, 3.5, None]
 
 
 def test_a_number_with_more_digits_than_its_column_is_moved_outward():
