@@ -79,9 +79,10 @@ Of arguments those whose places stand in *italics* have to be constants.
 
 Beside functions there are: `+ - * / % DIV ||`, `= <=> <> < <= > >=`, `AND OR NOT`, `IS [NOT] NULL`,
 `IS [NOT] TRUE`, `IS DISTINCT FROM`, `IN`, `BETWEEN`, `LIKE`, `ILIKE`, `RLIKE`, `CASE`,
-`CAST`, `TRY_CAST`, `::`, `EXTRACT`, `date_part`, `TRIM(... FROM ...)`, fields of structs by `a.b`,
-elements of arrays and maps by `a[0]`, dates and times `+` and `-` an `INTERVAL`; `if`, `nullif`,
-`nvl2`, `isnull`, `isnotnull`, `equal_null`, `mod`, `negative`, `to_date` and `to_timestamp` of one
+`CAST`, `TRY_CAST`, `::`, `EXTRACT`, `date_part`, `TRIM(... FROM ...)`, `position(... IN ...)`,
+fields of structs by `a.b`, elements of arrays and maps by `a[0]`, dates and times `+` and `-` an
+`INTERVAL`; `if`, `nullif`, `nvl2`,
+`isnull`, `isnotnull`, `equal_null`, `mod`, `negative`, `to_date` and `to_timestamp` of one
 argument, `pi()`, `e()`, and type names as casts (`int(x)`). `current_timestamp`, `current_date`,
 `localtimestamp` and `now()` are the time at which a statement begins, by the clock of this machine;
 constraints and generated columns cannot have them.

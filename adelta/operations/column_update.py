@@ -56,10 +56,12 @@ class ColumnAssignments:
     """New values for columns of rows of which nothing else is looked at, as a plain value.
 
     `values` are bound expressions by column; `target` has these columns in the table's types.
+    Clocks are those of `zone`.
     """
 
     values: tuple[tuple[str, Node], ...]
     target: pa.Schema
+    zone: str = "UTC"
 
     @classmethod
     def of(
@@ -72,7 +74,7 @@ class ColumnAssignments:
             return None
         names = {name for name, _ in values}
         fields = [field for field in assigned.target if field.name in names]
-        return cls(tuple(values), pa.schema(fields))
+        return cls(tuple(values), pa.schema(fields), rules.zone)
 
     @property
     def needed(self) -> list[str]:
@@ -103,7 +105,8 @@ class ColumnAssignments:
 
     def _assigned(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         computed = {name: evaluate(node, rows) for name, node in self.values}
-        plain = AssignedRows(self.target, (), RowRules(StructType()), None)
+        rules = RowRules(StructType(), zone=self.zone, assign=True)
+        plain = AssignedRows(self.target, (), rules, None)
         return plain.apply(rows.select(self.target.names), computed)
 
 

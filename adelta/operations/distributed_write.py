@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from adelta._arrow_values import empty_batch
 from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
@@ -31,13 +30,11 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.kernel.schema.json import schema_from_string
 from adelta.kernel.statistics import num_records
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import identities_of
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.log.load import load_state
-from adelta.operations.assigned_values import in_types_of
 from adelta.operations.clustering import (
     check_clustered_as,
     check_still_clustered,
@@ -95,7 +92,7 @@ class WriteJob:
     a table that is to be created both are None, and `first` is its first commit but for the files.
     `evolved` are the metadata that the rows give the table, with the protocol that these need;
     `replacement` is the definition that takes the place of the table's own. `catalog` is the client
-    of the catalog that manages the table. A job that `assigns` casts values to the table's types.
+    of the catalog that manages the table.
     """
 
     uri: str
@@ -108,7 +105,6 @@ class WriteJob:
     evolved: tuple[Metadata, Protocol | None] | None = None
     replacement: NewTable | None = None
     catalog: CatalogClient | None = None
-    assigns: bool = False
 
 
 @dataclass(slots=True)
@@ -207,11 +203,11 @@ async def plan_write(
             _check_only_rearranges(draft, configuration, where)
         if kind.mode == "overwrite":
             configuration.check_removable(table.uri)
-        spec = WriteSpec.of(configuration, files=request.data_files, where=where, zone=zone)
+        spec = WriteSpec.of(
+            configuration, files=request.data_files, where=where, zone=zone, assigns=assigns
+        )
         # No rows yet: what can be said of the columns alone is said before the tasks start.
         layout, nothing_yet = DataFileLayout.of(spec), empty_batch(schema)
-        if assigns:
-            nothing_yet = in_types_of(nothing_yet, configuration.schema, zone)
         layout.conform(layout.identity_values().fill(nothing_yet))
         return replace(
             nothing,
@@ -220,7 +216,6 @@ async def plan_write(
             version=state.version,
             table_id=state.metadata.id,
             evolved=draft.evolved,
-            assigns=assigns,
         )
 
 
@@ -270,17 +265,8 @@ async def write_files(
     if job.spec is None:
         return WrittenFiles((), {})
     store = open_store(job.uri, job.storage_options)
-    if job.assigns:
-        batches = _assigned(batches, schema_from_string(job.spec.schema_string), job.spec.zone)
     async with aclosing(store):
         return await write_rows(store, replace(job.spec, task=task), batches)
-
-
-async def _assigned(
-    batches: AsyncIterator[pa.RecordBatch], schema: StructType, zone: str
-) -> AsyncIterator[pa.RecordBatch]:
-    async for batch in batches:
-        yield await in_thread(in_types_of, batch, schema, zone)
 
 
 async def commit_write(

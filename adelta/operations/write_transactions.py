@@ -60,7 +60,8 @@ class WriteRequest:
     `defined_by` says which statement defines the table, in the place of one that is there.
     `made_of` is the version of the table that the rows were computed from, where they were: all of
     it counts as read. `columns` are those of the rows, where they say more than an Arrow schema:
-    they are what a new table gets, or one whose schema is merged or overwritten.
+    they are what a new table gets, or one whose schema is merged or overwritten. `assigned_in` is
+    the time zone of a statement that computes the rows, whose values are cast to the table's types.
     """
 
     kind: WriteKind
@@ -77,6 +78,7 @@ class WriteRequest:
     description: str | None = None
     name: str | None = None
     made_of: int | None = None
+    assigned_in: str | None = None
     on_progress: OnProgress | None = None
     columns: StructType | None = None
 
@@ -100,6 +102,7 @@ class WriteRequest:
             # What is read or staged before the files fixes the version.
             from_latest=self.kind.mode != "append" or self.kind.schema_mode is not None,
             at_version=self.made_of,
+            assigned_in=self.assigned_in,
         )
 
     @property
@@ -195,7 +198,8 @@ def note_application(tx: TransactionCore, txn: tuple[str, int] | None) -> None:
 
 def _evolve(tx: TransactionCore, schema: pa.Schema, request: WriteRequest) -> None:
     if request.kind.schema_mode == "merge":
-        merge_schema(tx, request.columns_of(schema))
+        assigns = request.assigned_in is not None
+        merge_schema(tx, request.columns_of(schema), assigns=assigns)
     elif request.kind.schema_mode == "overwrite":
         overwrite_schema(tx, request.columns_of(schema), request.partition_by)
 

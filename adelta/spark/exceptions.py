@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyspark.errors import (
     AnalysisException,
+    ArithmeticException,
     IllegalArgumentException,
+    NumberFormatException,
     ParseException,
     PySparkException,
     SparkRuntimeException,
@@ -152,6 +154,8 @@ _SPARKS: dict[type[e.AdeltaError], tuple[type[PySparkException], str | None]] = 
 """delta-spark's class and condition of each error: those of the first that it is one of."""
 
 _OF_REASONS: dict[str, tuple[type[PySparkException], str | None]] = {
+    "cast_invalid": (NumberFormatException, "CAST_INVALID_INPUT"),
+    "cast_overflow": (ArithmeticException, "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"),
     "generated_at_random": (
         AnalysisException,
         "DELTA_NON_DETERMINISTIC_EXPRESSION_IN_GENERATED_COLUMN",

@@ -32,7 +32,7 @@ from adelta.kernel.expressions.nodes import Cast, Column, Comparison, columns_of
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, bind_predicate, type_of
 from adelta.kernel.expressions.sql import to_sql
-from adelta.kernel.expressions.zoned_times import times_in_zone
+from adelta.kernel.expressions.store_assignment import assign_rows, assign_values, times_in_zone
 from adelta.kernel.schema.cast import cast_to_schema
 from adelta.kernel.schema.char_types import declared_type, longest
 from adelta.kernel.schema.geospatial import holds_shapes
@@ -126,7 +126,8 @@ class RowRules:
     are bound when they are needed: one that adelta cannot evaluate harms no row that has a value.
     `shapes` are the columns that hold some, at any depth, and `texts` the partition columns whose
     values may be empty, which is null to a table: rules are of what will be there. Dates and times
-    become times of the other kind by the clocks of `zone`.
+    become times of the other kind by the clocks of `zone`. Rules that `assign` are for values that
+    a statement computes, which are cast to the table's types; other rows are data.
     """
 
     schema: StructType
@@ -136,6 +137,7 @@ class RowRules:
     shapes: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     zone: str = "UTC"
+    assign: bool = False
 
     @classmethod
     def of(
@@ -149,6 +151,7 @@ class RowRules:
         zone: str = "UTC",
         now: datetime | None = None,
         partition_by: Collection[str] = (),
+        assign: bool = False,
     ) -> RowRules:
         """The rules of a table with this schema and these properties.
 
@@ -183,7 +186,7 @@ class RowRules:
         generated = tuple((each.field, each.bound(schema)) for each in computed)
         shapes = tuple(f.name for f in schema if holds_shapes(f.type))
         texts = tuple(f.name for f in schema if f.name in partition_by and f.type in _MAY_BE_EMPTY)
-        return cls(schema, tuple(defaults), generated, tuple(checks), shapes, texts, zone)
+        return cls(schema, tuple(defaults), generated, tuple(checks), shapes, texts, zone, assign)
 
     def apply(self, rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
         """`rows` in the table's schema, `target` in Arrow's types, complete and checked.
@@ -194,11 +197,12 @@ class RowRules:
                 satisfy a rule.
             InvalidExpressionError: a value cannot be computed.
         """
-        rows = times_in_zone(rows, target, self.zone)
+        rows = (assign_rows if self.assign else times_in_zone)(rows, target, self.zone)
         given = {name.lower() for name in rows.schema.names}
         for default in self.defaults:
             if default.field.name.lower() not in given:
                 values = evaluate(default.bound(StructType()), _no_columns(rows.num_rows))
+                values = assign_values(values, target.field(default.field.name), self.zone)
                 rows = rows.append_column(default.field.name, values)
         absent = [(f, node) for f, node in self.generated if f.name.lower() not in given]
         if absent:

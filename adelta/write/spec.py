@@ -117,6 +117,8 @@ class WriteSpec:
     are of `zone`, and so are times that name no zone. Defaults that tell the time tell `now`, the
     same in all of a statement's files; without it they are refused.
 
+    Values of rows that a statement computes are cast to the table's types where it `assigns` them.
+
     All of that is for new rows. Where the `content` is ``copies``, rows are complete and have been
     held to the rules before; they come with the hidden `row_id_columns` where the table has these.
     Where it is ``changes``, they are complete too, and come with the type of their change.
@@ -149,6 +151,7 @@ class WriteSpec:
     zone: str = "UTC"
     now: datetime | None = None
     row_group_bytes: int = _ROW_GROUP_BYTES
+    assigns: bool = False
 
     def __post_init__(self) -> None:
         _check_sizes(self)
@@ -169,6 +172,7 @@ class WriteSpec:
         content: FileContent = "rows",
         zone: str = "UTC",
         now: datetime | None = None,
+        assigns: bool = False,
     ) -> WriteSpec:
         """How files of a table with this configuration are written, from now on."""
         metadata, properties = configuration.metadata, configuration.properties
@@ -197,6 +201,7 @@ class WriteSpec:
             files.max_records_per_file,
             zone=zone,
             now=now or moment(),
+            assigns=assigns,
         )
 
     @classmethod

@@ -146,7 +146,7 @@ async def test_what_cannot_be_is_refused_before_anything_is_read(
     table = await table_of(numbers(id=[1], n=[1], m=[1]))
 
     async def source() -> AsyncIterator[pa.RecordBatch]:
-        yield numbers(id=[1], x=["a"], n=[1]).to_batches()[0]
+        yield numbers(id=[1], x=[["a"]], n=[1]).to_batches()[0]
         raise AssertionError("the source was read on")
 
     with pytest.raises(error, match=says):

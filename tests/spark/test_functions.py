@@ -148,6 +148,7 @@ SAMPLES: dict[str, list[str]] = {
     "left": ["left(s, 2)", "left(s, k)"],
     "length": ["length(s)", "char_length(p)", "len(s)"],
     "locate": ["locate(p, s)", "locate(p, s, 2)", "locate('a', s, k)", "position(p, s)",
+               "position(p IN s)", "position('a' || p IN lower(s))", "position(NULL IN s)",
                "locate('', s, 3)", "locate('a', s, CAST(NULL AS INT))"],
     "lower": ["lower(s)", "lcase(s)", "s ILIKE '%X%'", "ilike(s, 'A_B%')"],
     "lpad": ["lpad(s, 6, p)", "lpad(s, 3)", "lpad(s, k, 'é😀')", "lpad(s, 12, 'é😀')"],

@@ -92,7 +92,7 @@ async def test_a_table_is_made_filled_changed_and_read(run, lake):
     with pytest.raises(InvariantViolationError, match="named"):
         await run(f"INSERT INTO {other} (name) VALUES ('')")
     assert await run("SELECT id, name, v, day FROM t ORDER BY id") == [
-        {"id": 1, "name": "a", "v": 1.5, "day": dt.date(2024, 1, 2)},
+        {"id": 1, "name": "a", "v": 1.5, "day": dt.date(2024, 1, 1)},
         {"id": 2, "name": "b", "v": 1.5, "day": None},
         {"id": 7, "name": "c", "v": 2.0, "day": None},
         {"id": 8, "name": "d", "v": 1.5, "day": None},

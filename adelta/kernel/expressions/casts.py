@@ -19,6 +19,7 @@ from adelta import _compute as pc
 from adelta._arrow_values import column_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import is_numeric
+from adelta.kernel.expressions.java_floats import float_text
 from adelta.kernel.expressions.text_values import (
     FIRST_DAY,
     LAST_DAY,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = [
     "can_cast",
     "cast_values",
-    "double_text",
     "instants_near",
     "instants_of",
     "never_fails",
@@ -57,13 +57,17 @@ _RULES_BEGIN = 4_102_444_800_000_000  # 2100: from here on all zones change by a
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
 _EXACT = Context(prec=100)
+_PRODUCTS = Context(prec=34)  # as Scala multiplies decimals
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _INTEGERS = {t.BYTE: 8, t.SHORT: 16, t.INTEGER: 32, t.LONG: 64}
+_MAX_DIGITS = 38  # of a decimal
+_COMPACT = 18  # digits of decimals that Spark keeps as integers
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _TRUE = {"t", "true", "y", "yes", "1"}
 _FALSE = {"f", "false", "n", "no", "0"}
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _NAMED_FLOATS = {
     **dict.fromkeys(("nan",), math.nan),
     **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), math.inf),
@@ -71,6 +75,8 @@ _NAMED_FLOATS = {
 }
 _BLANK = "".join(map(chr, range(33))) + "\x7f"
 _MICROS = 1_000_000
+_FARTHEST_DAY = (1 << 63) // 86_400_000_000  # from 1970, that timestamps reach
+_FIRST_INSTANT, _LAST_INSTANT = -(1 << 63), (1 << 63) - 1
 
 
 def can_cast(source: t.DataType, to: t.DataType) -> bool:
@@ -229,7 +235,7 @@ def _float_of_text(text: str) -> float | None:
 
 def _decimal_of_text(text: str, to: t.DecimalType) -> Decimal | None:
     text = text.strip(_BLANK)
-    if not _FLOAT.fullmatch(text) or text[-1] in "dDfF":
+    if not _DECIMAL.fullmatch(text):
         return None
     try:
         return _fit_decimal(Decimal(text), to)
@@ -272,36 +278,14 @@ def _to_string(values: Values, zone: str) -> Values:
             return _each(days, format_day, t.STRING, False)
         return values.cast(pa.string())
     if pa.types.is_floating(source):
-        single = pa.types.is_float32(source)
-        return _each(values, lambda v: double_text(v, single=single), t.STRING, False)
+        single, encoded = pa.types.is_float32(source), values.dictionary_encode()
+        texts = _each(encoded.dictionary, lambda v: float_text(v, single=single), t.STRING, False)
+        return texts.take(encoded.indices)
     if pa.types.is_decimal(source):
         return _each(values, lambda v: f"{v:f}", t.STRING, False)
     if pa.types.is_binary(source):
         return _each(values, lambda v: v.decode("utf-8", "replace"), t.STRING, False)
     return values.cast(pa.string())
-
-
-def double_text(value: float, *, single: bool = False) -> str:
-    """A number as Java writes it: ``1.0``, ``1.0E10``, ``NaN``, ``Infinity``."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    shortest = str(np.float32(value)) if single else repr(value)
-    sign, digits, exponent = Decimal(shortest).as_tuple()
-    assert isinstance(exponent, int)
-    text = "".join(map(str, digits)).rstrip("0") or "0"
-    point = len(digits) + exponent  # digits before the point
-    if value == 0:
-        plain = "0.0"
-    elif -2 <= point <= 7:
-        padded = "0" * max(0, 1 - point) + text
-        place = max(point, 1)
-        padded = padded.ljust(place, "0")
-        plain = f"{padded[:place]}.{padded[place:] or '0'}"
-    else:
-        plain = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
-    return f"-{plain}" if sign else plain
 
 
 # --------------------------------------------------------------------------------- dates and times
@@ -393,6 +377,9 @@ def _from_time(
 ) -> Values:
     source = values.type
     if pa.types.is_date32(source):
+        days = values.cast(pa.int32())
+        far = pc.greater(pc.abs(days.cast(pa.int64())), _FARTHEST_DAY)
+        values = _spoilt(values, far, to, is_try)
         midnight = pc.cast(pc.cast(values, pa.timestamp("s")), pa.timestamp("us"))
         return midnight if to == t.TIMESTAMP_NTZ else instants_of(midnight, zone)
     if to == t.DATE:
@@ -420,14 +407,17 @@ def _from_time(
 
 
 def _number_to_timestamp(values: Values, is_try: bool) -> Values:
+    """Instants by their seconds since 1970; out of range, they are what Spark makes of them."""
+
     def instant(seconds: Any) -> int | None:
-        exact = Decimal(seconds) if not isinstance(seconds, float) else None
-        if exact is None:
-            if not math.isfinite(seconds):
-                return None
-            exact = Decimal(seconds * _MICROS) / _MICROS
-        micros = int((exact * _MICROS).to_integral_value(ROUND_DOWN, _EXACT))
-        return micros if -(1 << 63) <= micros < 1 << 63 else None
+        if isinstance(seconds, Decimal):  # of which the low 64 bits are taken
+            product = _PRODUCTS.multiply(seconds, _MICROS)
+            micros = int(product.to_integral_value(ROUND_DOWN, _EXACT))
+            return (micros + (1 << 63)) % (1 << 64) - (1 << 63)
+        micros = seconds * _MICROS
+        if isinstance(micros, float) and not abs(micros) <= -float(_FIRST_INSTANT):
+            return None
+        return max(_FIRST_INSTANT, min(int(micros), _LAST_INSTANT))
 
     return _each(values, instant, t.TIMESTAMP, is_try)
 
@@ -448,16 +438,31 @@ def _between_numbers(values: Values, to: t.DataType, target: pa.DataType, is_try
     limit = 1 << (_INTEGERS[to] - 1)  # type: ignore[index]  # what is left are the integers
     if pa.types.is_floating(source):
         whole = pc.trunc(values.cast(pa.float64(), safe=False))
-        fits = pc.and_(pc.greater_equal(whole, float(-limit)), pc.less(whole, float(limit)))
-        kept = _spoilt(values, pc.invert(fits), to, is_try)
-        return pc.trunc(kept).cast(target)
+        below = pc.less(whole, float(limit))
+        fits = pc.and_(pc.greater_equal(whole, float(-limit)), below)
+        if to == t.LONG:  # whose end, as a double, is 2^63, which becomes the last integer
+            fits = pc.or_(fits, pc.equal(whole, float(limit)))
+        kept = pc.trunc(_spoilt(values, pc.invert(fits), to, is_try))
+        if to == t.LONG and pc.any(pc.invert(below), min_count=0).as_py():
+            cut = pc.if_else(below, kept, scalar_of(0.0, kept.type)).cast(target)
+            return pc.if_else(pc.equal(kept, float(limit)), limit - 1, cut)
+        return kept.cast(target)
     if pa.types.is_decimal(source):
-        return _each(values, lambda v: w if -limit <= (w := int(v)) < limit else None, to, is_try)
+        by_double = to != t.LONG and source.precision > _COMPACT
+        return _each(values, lambda v: _whole_of_decimal(v, limit, by_double), to, is_try)
     if source.bit_width > target.bit_width:
         low, high = scalar_of(-limit, source), scalar_of(limit - 1, source)
         bad = pc.or_(pc.less(values, low), pc.greater(values, high))
         values = _spoilt(values, bad, to, is_try)
     return values.cast(target)
+
+
+def _whole_of_decimal(value: Decimal, limit: int, by_double: bool) -> int | None:
+    """The integer that is left without a fraction; Spark compares wide decimals as doubles."""
+    whole = int(value)
+    if by_double and not (math.floor(float(value)) < limit and math.ceil(float(value)) >= -limit):
+        return None
+    return whole if -limit <= whole < limit else None
 
 
 def _to_decimal(values: Values, to: t.DecimalType, target: pa.DataType, is_try: bool) -> Values:
@@ -466,15 +471,26 @@ def _to_decimal(values: Values, to: t.DecimalType, target: pa.DataType, is_try: 
         values, source = values.cast(pa.int8()), pa.int8()
     if not pa.types.is_floating(source):
         try:
-            return values.cast(target)
+            return _rounded(values, to).cast(target)
         except pa.ArrowInvalid:
-            pass  # digits are lost or it does not fit: round each value, and say which one fails
+            pass  # a value does not fit: look at each, and say which one
 
     def fit(value: Any) -> Decimal | None:
         if isinstance(value, float):
             if not math.isfinite(value):
                 return None
-            value = repr(value)  # of a float, too, the digits that it has as a double
+            value = float_text(value)  # of a float, too, the digits that it has as a double
         return _fit_decimal(Decimal(value), to)
 
     return _each(values, fit, to, is_try)
+
+
+def _rounded(values: Values, to: t.DecimalType) -> Values:
+    """Decimals with at most as many fractional digits as `to` has, rounded half up."""
+    source = values.type
+    if not pa.types.is_decimal(source) or source.scale <= to.scale:
+        return values
+    # With 38 digits, Arrow rounds up to zero what needs one more.
+    kind = pa.decimal128 if source.precision < _MAX_DIGITS else pa.decimal256
+    wider = values.cast(kind(source.precision + 1, source.scale))
+    return pc.round(wider, ndigits=to.scale, round_mode="half_towards_infinity")

@@ -530,6 +530,8 @@ class _Parser:
             return self._extract()
         if word == "TRIM" and self._token.upper in ("BOTH", "LEADING", "TRAILING"):
             return self._trim()
+        if word == "POSITION" and (call := self._position()) is not None:
+            return call
         arguments = self._list(")")
         name = ALIASES.get(word.lower(), word.lower())
         if (rewrite := REWRITTEN.get(name)) is not None:
@@ -568,6 +570,18 @@ class _Parser:
         if not named or name is None:
             self._refuse(f"{token.text} of that field")
         return Call(name, (operand,))
+
+    def _position(self) -> Node | None:
+        """``position(part IN whole)``; None, and nothing read, where its arguments are a list."""
+        start = self._next
+        if self._token.text != ")":
+            part = self.expression(_COMPARISON)
+            if self._accept("IN"):
+                whole = self.expression(_COMPARISON)
+                self._expect(")")
+                return Call("locate", (part, whole))
+        self._next = start
+        return None
 
     def _trim(self) -> Node:
         side = self._take().upper

@@ -1,6 +1,7 @@
 """Rows as a caller gives them → rows as the table's schema has them.
 
-The rules are those of ANSI store assignment, and no value is changed silently: numbers go into any
+The rules are stricter than those for values that a statement assigns
+(`adelta.kernel.expressions.store_assignment`): no value is changed silently. Numbers go into any
 numeric type that holds them, dates into timestamps, whole numbers, decimals, booleans and dates
 into strings, and nothing else changes its kind. A value that does not fit, digits that would be
 lost and a text where a number belongs are errors that name the column. Only numbers that become or
@@ -34,7 +35,7 @@ from adelta.kernel.schema.variant.shredding import METADATA, VALUE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["cast_to_schema", "rebuild", "relabel"]
+__all__ = ["cast_to_schema", "decoded", "rebuild", "relabel"]
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -107,7 +108,9 @@ def rebuild(
 
     def struct(values: Any, target: pa.DataType, path: str) -> list[_Array]:
         fields: list[_Field] = list(target.fields)  # type: ignore[attr-defined]  # a struct
-        return [inner(values.field(place), field, path) for place, field in enumerate(fields)]
+        # Where a struct is null, its fields hold whatever was there before.
+        parts = values.flatten() if values.null_count else map(values.field, range(len(fields)))
+        return [inner(part, field, path) for part, field in zip(parts, fields, strict=True)]
 
     return inner(values, field, field.name)
 
@@ -184,12 +187,12 @@ def _assign(values: _Array, field: _Field, path: str) -> _Array:
         return values
     if is_variant_field(field):
         return _assign_variant(values, target, path)
-    return _assign_plain(values, target, path)
+    return _assigndecoded(values, target, path)
 
 
-def _assign_plain(values: _Array, target: pa.DataType, path: str) -> _Array:
+def _assigndecoded(values: _Array, target: pa.DataType, path: str) -> _Array:
     try:
-        values = _plain(values)
+        values = decoded(values)
         if pa.types.is_null(values.type):
             return _nulls(len(values), target)
         if not pa.types.is_nested(target):
@@ -220,7 +223,7 @@ def _holds_shapes(field: _Field) -> bool:
 def _assign_shapes(values: _Array, field: _Field, path: str) -> _Array:
     """Shapes in their binary form, of the system that the column has."""
     check_same_system(values.type, field, path)
-    made = _assign_plain(values, field.type, path)
+    made = _assigndecoded(values, field.type, path)
     check_wkb(made, path)
     return made
 
@@ -228,8 +231,8 @@ def _assign_shapes(values: _Array, field: _Field, path: str) -> _Array:
 def _assign_variant(values: _Array, target: pa.DataType, path: str) -> _Array:
     """Variants in their binary form as they are, and the variants that JSON text describes."""
     if isinstance(values.type, pa.JsonType):
-        return variants_from_json(_plain(values), target)
-    values = _plain(values)
+        return variants_from_json(decoded(values), target)
+    values = decoded(values)
     if pa.types.is_null(values.type):
         return _nulls(len(values), target)
     if not pa.types.is_struct(values.type):
@@ -256,7 +259,7 @@ def _is_metadata(values: _Array) -> _Array:
     return found
 
 
-def _plain(values: _Array) -> _Array:
+def decoded(values: _Array) -> _Array:
     """The values themselves, without dictionary, run-end or extension encoding."""
     while storage_type(values.type) != values.type:
         if isinstance(values, pa.ExtensionArray):

@@ -102,7 +102,7 @@ class InsertTask:
             StorageError: the store refused or failed.
         """
         zone = self.plan.sides.zone
-        spec = WriteSpec.of(self.plan.configuration, files=self.options, zone=zone)
+        spec = WriteSpec.of(self.plan.configuration, files=self.options, zone=zone, assigns=True)
         async with AsyncExitStack() as stack:
             changes = None
             if self.tells:

@@ -87,7 +87,9 @@ async def run_update(statement: Update, session: Session) -> pa.Table:
             return values, session.condition(_by_column(where.node, statement), schema, alias)
 
         values, where = await in_thread(fitted)
-        done = await update(table, values, where, user_metadata=session.user_metadata)
+        done = await update(
+            table, values, where, zone=session.zone, user_metadata=session.user_metadata
+        )
     return _affected(done.num_updated_rows)
 
 
@@ -120,6 +122,7 @@ async def run_insert(statement: Insert, session: Session) -> pa.Table:
                 txn=None,
                 user_metadata=session.user_metadata,
                 made_of=versions.get(table.uri),
+                assigned_in=session.zone,
             )
             written = (await change_rows(table, rows, request)).metrics.get("numOutputRows", 0)
     return table_of(INSERTED, [(written, written)])

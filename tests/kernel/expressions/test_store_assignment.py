@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import SchemaMismatchError
-from adelta.kernel.expressions.zoned_times import times_in_zone
+from adelta.kernel.expressions.store_assignment import times_in_zone
 from adelta.kernel.schema.cast import cast_to_schema
 
 ZONE = "America/New_York"
