@@ -20,10 +20,25 @@ from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
 
+from adelta.spark.versions import SPARK
+
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     from pyspark.sql import SparkSession
 
-__all__ = ["NotCompiledError", "jar_of", "java_class", "ship_class"]
+    from adelta.spark.versions import SparkVersion
+
+__all__ = [
+    "NotCompiledError",
+    "first_cause",
+    "jar_of",
+    "java_class",
+    "java_source",
+    "java_sources",
+    "ship_class",
+    "source_loader",
+]
 
 _log = logging.getLogger("adelta.spark")
 _PACKAGE = "adelta.spark"
@@ -63,19 +78,68 @@ def _compiled(gateway: Any, name: str) -> Any:
                 compiler.cook(_unit(name, *_PARTS.get(name, ())))
                 known[name] = compiler
             except Py4JJavaError as error:
-                why = str(error.java_exception.toString()).partition("\n")[0]
-                known[name] = NotCompiledError(f"{name}.java does not compile in this Spark: {why}")
+                known[name] = NotCompiledError(
+                    f"{name}.java does not compile in Spark {SPARK.version}: {first_cause(error)}"
+                )
                 _log.warning("%s; what needs it takes a slower way, or fails", known[name])
         if isinstance(known[name], NotCompiledError):
             raise known[name]
         return known[name]
 
 
+def java_source(name: str, spark_version: SparkVersion = SPARK) -> str:
+    """The source of a class: that of the Spark version, or of one before it, or the common one.
+
+    Raises:
+        FileNotFoundError: there is no class of this name for the version.
+    """
+    for folder in _folders(spark_version):
+        source = folder.joinpath(f"{name}.java")
+        if source.is_file():
+            return source.read_text()
+    raise FileNotFoundError(f"{name}.java, for Spark {spark_version.release}")
+
+
+def _folders(spark_version: SparkVersion) -> list[Traversable]:
+    """The folders with Java sources for a version of Spark, those of the version first."""
+    common = files("adelta.spark.classic").joinpath("java")
+    return [*map(files, spark_version.java_packages()), common]
+
+
+def java_sources(spark_version: SparkVersion = SPARK) -> dict[str, str]:
+    """The sources of all classes for a version of Spark, by their names."""
+    names = {
+        Path(file.name).stem
+        for folder in _folders(spark_version)
+        for file in folder.iterdir()
+        if file.name.endswith(".java")
+    }
+    return {name: java_source(name, spark_version) for name in sorted(names)}
+
+
+def source_loader(gateway: Any, spark_version: SparkVersion = SPARK) -> Any:
+    """A class loader in the JVM that compiles each class when it is first asked for."""
+    sources = gateway.jvm.java.util.HashMap()
+    for name, source in java_sources(spark_version).items():
+        sources.put(f"adelta/spark/{name}.java", source.encode())
+    finder = gateway.jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder(sources)
+    parent = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return gateway.jvm.org.codehaus.janino.JavaSourceClassLoader(parent, finder, "UTF-8")
+
+
+def first_cause(error: Py4JJavaError) -> str:
+    """The first line of the exception in Java that caused an error."""
+    cause = error.java_exception
+    while (below := cause.getCause()) is not None:
+        cause = below
+    return str(cause.toString()).partition("\n")[0]
+
+
 def _unit(*names: str) -> str:
     """The sources of some classes as one."""
     head, body = set[str](), list[str]()
     for name in names:
-        source = files("adelta.spark.classic").joinpath("java", f"{name}.java").read_text()
+        source = java_source(name)
         for line in source.splitlines():
             if line.startswith("import "):
                 head.add(line)

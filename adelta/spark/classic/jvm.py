@@ -10,13 +10,14 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pyspark import SparkContext, __version__, java_gateway
+from pyspark import SparkContext, java_gateway
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 from pyspark.sql.utils import is_remote
 
 from adelta._dataclasses import dataclass
 from adelta.spark.classic.java_classes import java_class, ship_class
+from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,7 +62,6 @@ __all__ = [
 
 FORMAT = "adelta"
 
-_KNOWN = ("4.3.",)
 _INDEX, _TABLE_FORMAT, _FUNCTION = "TableFileIndex", "TableFormat", "PythonFunction"
 _TABLE_WRITER = "TableWriter"
 _TEXT, _NAMES = "SqlText", "ColumnNames"
@@ -82,8 +82,8 @@ def unusable(spark: SparkSession) -> str | None:
     """Why a session's inside cannot be reached; None where it can."""
     if is_remote() or not hasattr(spark, "_jsparkSession"):
         return "Spark Connect has no JVM at hand"
-    if not __version__.startswith(_KNOWN):
-        return f"Spark {__version__} is not known from inside: {', '.join(_KNOWN)}x is"
+    if not SPARK.is_known:
+        return f"adelta does not know Spark {SPARK.version} from inside"
     return None
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from adelta._chance import new_uuid
 from adelta._concurrency import in_thread, to_the_end
@@ -24,6 +23,7 @@ from adelta.kernel.schema.types import StructType
 from adelta.operations.merge.source import OpenSource
 from adelta.spark.cluster.job_settings import JobSettings
 from adelta.spark.cluster.task_executor import SparkTaskExecutor
+from adelta.spark.translate.types import arrow_schema
 from adelta.sync._portal import call
 from adelta.table import Table, roots_of
 from adelta.write.discarding import discard_data_files
@@ -50,7 +50,7 @@ def staged_rows(
     Raises:
         SchemaMismatchError: a column has a type that Delta does not have.
     """
-    schema = to_arrow_schema(rows.schema, timezone="UTC")
+    schema = arrow_schema(rows.schema)
     known = as_nullable(from_arrow_schema(schema))
     assert isinstance(known, StructType)
     jobs = JobSettings.of_this_thread(spark)

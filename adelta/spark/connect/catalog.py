@@ -16,6 +16,7 @@ from adelta.spark.options.session_settings import default_format
 from adelta.spark.statements.text import sql
 from adelta.spark.tables.creation import TableWish, create_as_wished
 from adelta.spark.translate.identifiers import identifier_parts, path_named, quoted
+from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +42,9 @@ def hook_catalog(formats_of: FormatsOf, place_of: PlaceOf) -> None:
     catalog.tableExists = _looking(catalog.tableExists, formats_of)
     catalog.listColumns = _listing(catalog.listColumns, formats_of, place_of)
     catalog.getTable = _describing(catalog.getTable, formats_of, place_of)
-    for name, does in _STATEMENTS.items():
-        if (plain := getattr(catalog, name, None)) is not None:  # as of Spark 4.3
-            setattr(catalog, name, _stated(plain, does, formats_of, place_of))
+    if SPARK.has_catalog_statements:
+        for name, does in _STATEMENTS.items():
+            setattr(catalog, name, _stated(getattr(catalog, name), does, formats_of, place_of))
 
 
 def _analyzed(spark: SparkSession, name: str, noScan: bool = False) -> None:

@@ -22,6 +22,7 @@ from adelta.kernel.expressions.sql import to_sql
 from adelta.spark.classic import jvm
 from adelta.spark.exceptions import WrongTypeError
 from adelta.spark.translate.identifiers import identifier_parts, quoted
+from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -41,6 +42,7 @@ _BEFORE = {"not": "NOT", "!": "NOT", "negative": "-"}
 _BEHIND = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 _OPENS, _CLOSES = ("(", "[", "CASE"), (")", "]", "END")
 _EPOCH = datetime(1970, 1, 1)
+_NOT_COMPARED = (s.ArrayType, s.DayTimeIntervalType, *SPARK.time_types())
 
 
 def sql_text(argument: str, value: object, rows: Callable[[], DataFrame]) -> str:
@@ -239,7 +241,7 @@ def _literal(value: Any, data_type: s.DataType) -> str:
             value = (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=UTC)
         case s.TimestampNTZType():
             value = _EPOCH + timedelta(microseconds=value)
-        case s.ArrayType() | s.TimeType() | s.DayTimeIntervalType():
+        case _ if isinstance(data_type, _NOT_COMPARED):
             raise InvalidExpressionError(
                 f"a constant of type {data_type.simpleString()} is none that adelta compares with; "
                 "write the condition in another way"

@@ -38,6 +38,7 @@ from adelta.spark.session.java import ensure_java
 from adelta.spark.session.streams import hook_streams
 from adelta.spark.source.datasource import FORMAT, AsDeltaDataSource, DeltaDataSource
 from adelta.spark.sql_hook import has_sql_hook, hook_sql, unhook_sql
+from adelta.spark.versions import warn_if_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +83,7 @@ def register(spark: SparkSession, *, as_delta: bool = False, sql: bool = False) 
 
 def _register(spark: SparkSession, *, as_delta: bool, sql: bool | None) -> None:
     """Do so; where `sql` is None, statements go where they went before."""
+    warn_if_unknown()
     if as_delta:
         forget_catalog_of_jar(spark)
     classic = jvm.unusable(spark) is None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from adelta.spark.classic.jvm import FORMAT
+from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -120,6 +121,6 @@ def _takes_filters(options: ReadOptions) -> bool:
     query on it, and the other half of a union with itself, are handed the rows that these filters
     left. It is safe since limits can be pushed down too, which put an end to that.
     """
-    if _FILTER_WORKER not in sys.modules:
+    if not SPARK.pushes_filters or _FILTER_WORKER not in sys.modules:
         return False
     return options.filter_pushdown or hasattr(DataSourceReader, "pushLimit")

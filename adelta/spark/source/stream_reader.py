@@ -11,23 +11,15 @@ from __future__ import annotations
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
-
 from adelta.changes.change_rows import change_columns
-from adelta.changes.source_rules import DEFAULT_MAX_FILES, Admission
+from adelta.changes.source_rules import Admission
 from adelta.changes.table_source import TableSource
 from adelta.errors import AdeltaError, SchemaMismatchError
 from adelta.spark.source.change_reader import pack_changes, read_changes
 from adelta.spark.source.partitions import pack_files
 from adelta.spark.source.reader import FilePartition, check_fits, read_partition
 from adelta.spark.translate.types import to_spark_schema
+from adelta.spark.versions import SPARK
 from adelta.sync._portal import call
 from adelta.table import Table, give_back_connections, open_table
 
@@ -36,12 +28,16 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import types as s
+    from pyspark.sql.datasource import InputPartition
 
     from adelta.changes.source_offset import SourceOffset
     from adelta.changes.table_source import SourcePart
     from adelta.kernel.expressions.nodes import Node
     from adelta.read.data_files import Piece
     from adelta.spark.options.streams import StreamOptions
+    from adelta.spark.versions.spark42.streams import StreamReader
+else:
+    StreamReader = SPARK.stream_reader_base()
 
 __all__ = ["DeltaStreamReader", "load_tracked_schema"]
 
@@ -71,31 +67,20 @@ def load_tracked_schema(options: StreamOptions) -> s.StructType:
     return call(load)
 
 
-class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class DeltaStreamReader(StreamReader):
     """Reads the columns of `schema` from a table, as it grows."""
 
     def __init__(self, options: StreamOptions, schema: s.StructType) -> None:
         self._options = options
+        self.rules = options.rules
         self._schema = schema
         self._table: Table | None = None
         self._source: TableSource | None = None
-        self._ends = False
         self._until: SourceOffset | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """What tasks get of it: what it was made of."""
         return {**self.__dict__, "_table": None, "_source": None}
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """How much a micro-batch has; where bytes are limited, too, `latestOffset` knows."""
-        rules = self._options.rules
-        if rules.max_files is None and rules.max_bytes is not None:
-            return ReadMaxBytes(rules.max_bytes)
-        return ReadMaxFiles(rules.max_files or DEFAULT_MAX_FILES)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Read no further than to what is there when the first micro-batch is cut."""
-        self._ends = True
 
     def initialOffset(self) -> dict[str, Any]:
         """Before everything that the stream reads.
@@ -110,8 +95,12 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return self._asked(find)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the micro-batch from `start` on goes.
+    def next_offset(
+        self, start: dict[str, Any] | None, admission: Admission, *, ends: bool
+    ) -> dict[str, Any]:
+        """The end of the micro-batch from `start` on; of all data where `start` is not known.
+
+        With `ends` there is nothing after what there is at the first such call.
 
         Raises:
             InvalidUseError: a commit deletes or changes rows, and that is not allowed.
@@ -122,10 +111,12 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
 
         async def find(source: TableSource) -> dict[str, Any]:
+            if start is None:
+                return (await source.end_offset()).to_json()
             begin = source.offset(start)
-            if self._ends and self._until is None:
+            if ends and self._until is None:
                 self._until = await source.latest_offset(begin, Admission.unlimited())
-            found = await source.latest_offset(begin, self._admission(limit), self._until)
+            found = await source.latest_offset(begin, admission, self._until)
             # Spark takes other text for other data.
             return start if found == begin else found.to_json()
 
@@ -134,14 +125,16 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a micro-batch, which a reader before this one may have cut.
 
-        Raises: as `latestOffset` does.
+        Raises: as `next_offset` does.
         """
 
         async def plan(source: TableSource) -> Sequence[InputPartition]:
             begin, stop = source.offset(start), source.offset(end)
             return self._packed(source, await source.parts(begin, stop))
 
-        return self._asked(plan)
+        tasks = self._asked(plan)
+        self.has_planned(end)
+        return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task.
@@ -163,17 +156,6 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with suppress(AdeltaError, OSError):  # nothing is lost with it
                 call(self._table.aclose)
         self._table = self._source = None
-
-    def _admission(self, limit: ReadLimit) -> Admission:
-        rules = self._options.rules
-        match limit:
-            case ReadAllAvailable():
-                return Admission.unlimited()
-            case ReadMaxFiles(files):
-                return Admission(files, rules.max_bytes)
-            case ReadMaxBytes(size):
-                return Admission(rules.max_files, size)
-        return Admission(rules.max_files, rules.max_bytes)
 
     def _packed(self, source: TableSource, parts: Sequence[SourcePart]) -> Sequence[InputPartition]:
         pieces: dict[Node | None, list[Piece]] = {}

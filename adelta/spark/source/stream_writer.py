@@ -14,22 +14,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.operations.distributed_write import WriteJob, commit_write, discard_files, write_files
 from adelta.spark.source.writer import plan_job, stored_rows
+from adelta.spark.versions import SPARK
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamWriter
     from pyspark.sql.types import StructType
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.spark.options.read_write import WriteOptions
+else:
+    StreamWriter = SPARK.stream_writer_base()
 
 __all__ = ["DeltaStreamWriter", "MicroBatchWritten", "stream_write_options"]
 
@@ -65,7 +69,7 @@ def stream_write_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key.lower() not in _OF_SPARK}
 
 
-class DeltaStreamWriter(DataSourceStreamArrowWriter):
+class DeltaStreamWriter(StreamWriter):
     """Carries out the micro-batches of one query, each of which replaces all where `overwrite`."""
 
     def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:

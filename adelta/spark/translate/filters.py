@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["from_json", "to_expression"]
 
-_COMPARISONS: dict[type[ds.Filter], str] = {
-    ds.EqualTo: "=",
-    ds.EqualNullSafe: "<=>",
-    ds.GreaterThan: ">",
-    ds.GreaterThanOrEqual: ">=",
-    ds.LessThan: "<",
-    ds.LessThanOrEqual: "<=",
+_COMPARISONS = {  # by the names of Spark's classes, which come with Spark 4.1
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
 }
 _DAY_0, _MOMENT_0 = date(1970, 1, 1), datetime(1970, 1, 1)
 _LIKE = {"starts": ("", "%"), "ends": ("%", ""), "contains": ("%", "%")}
@@ -88,7 +88,7 @@ def _node(pushed: ds.Filter, schema: t.StructType) -> Node | None:
             return Like(column, "%" + _escaped(pushed.value))
         case ds.StringContains() if data_type == t.STRING:
             return Like(column, "%" + _escaped(pushed.value) + "%")
-    op = _COMPARISONS.get(type(pushed))
+    op = _COMPARISONS.get(type(pushed).__name__)
     literal = None if op is None else _literal(getattr(pushed, "value", None), data_type)
     return None if op is None or literal is None else Comparison(op, column, literal)
 

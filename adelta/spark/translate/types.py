@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import types as s
-from pyspark.sql.pandas.types import to_arrow_schema as _spark_arrow_schema
 
 from adelta.errors import InvalidTableError, SchemaMismatchError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.char_types import CHAR_TYPE, with_plain_texts
 from adelta.kernel.schema.geospatial import shape_of
 from adelta.kernel.schema.json import data_type_from_json, type_to_json
+from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +50,6 @@ _PLAIN = (
     s.DecimalType,
     s.DoubleType,
     s.FloatType,
-    s.GeographyType,
-    s.GeometryType,
     s.IntegerType,
     s.LongType,
     s.ShortType,
@@ -59,6 +57,7 @@ _PLAIN = (
     s.TimestampType,
     s.VarcharType,
     s.VariantType,
+    *SPARK.geospatial_types(),
 )
 
 
@@ -121,7 +120,7 @@ def to_spark_schema(schema: t.StructType) -> s.StructType:
 
 def arrow_schema(schema: s.StructType) -> pa.Schema:
     """The Arrow schema that Spark demands, field for field, of batches with a Spark schema."""
-    return _spark_arrow_schema(schema, timezone="UTC")
+    return SPARK.arrow_schema(schema)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -9,9 +9,6 @@ import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.ColumnDefaultValue;
 import org.apache.spark.sql.connector.catalog.IdentityColumnSpec;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
-import org.apache.spark.sql.connector.catalog.constraints.Check;
-import org.apache.spark.sql.connector.catalog.constraints.Constraint;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.DataType;
@@ -22,26 +19,21 @@ public final class Definition {
     private Definition() {}
 
     /** What CREATE TABLE says. */
-    public static Map of(TableInfo info) {
+    static Map of(NewTable definition) {
         Map said = new HashMap();
-        said.put("schema", info.schema().json());
+        said.put("schema", definition.schema.json());
         List partitions = new ArrayList();
-        for (int index = 0; index < info.partitions().length; index++) {
-            Transform transform = info.partitions()[index];
+        for (int index = 0; index < definition.partitions.length; index++) {
+            Transform transform = definition.partitions[index];
             Map one = new HashMap();
             one.put("name", transform.name());
             one.put("columns", columns(transform.references()));
             partitions.add(one);
         }
         said.put("partitions", partitions);
-        said.put("properties", info.properties());
-        List constraints = new ArrayList();
-        Constraint[] given = info.constraints();
-        for (int index = 0; given != null && index < given.length; index++) {
-            constraints.add(constraint(given[index]));
-        }
-        said.put("constraints", constraints);
-        said.put("identities", identities(info.columns()));
+        said.put("properties", definition.properties);
+        said.put("constraints", definition.constraints);
+        said.put("identities", identities(definition.columns));
         return said;
     }
 
@@ -68,17 +60,6 @@ public final class Definition {
         return found;
     }
 
-    /** A constraint, and its condition where it is a check. */
-    public static Map constraint(Constraint constraint) {
-        Map said = new HashMap();
-        said.put("name", constraint.name());
-        said.put("described", constraint.toDDL());
-        if (constraint instanceof Check) {
-            said.put("check", ((Check) constraint).predicateSql());
-        }
-        return said;
-    }
-
     /** What ALTER TABLE says, in order. */
     public static String of(TableChange[] changes) {
         List said = new ArrayList();
@@ -100,17 +81,10 @@ public final class Definition {
         } else if (change instanceof TableChange.RemoveProperty) {
             said.put("kind", "remove property");
             said.put("name", ((TableChange.RemoveProperty) change).property());
-        } else if (change instanceof TableChange.AddConstraint) {
-            said.put("kind", "add constraint");
-            said.putAll(constraint(((TableChange.AddConstraint) change).constraint()));
-        } else if (change instanceof TableChange.DropConstraint) {
-            said.put("kind", "drop constraint");
-            said.put("name", ((TableChange.DropConstraint) change).name());
-            said.put("if_exists", Boolean.valueOf(((TableChange.DropConstraint) change).ifExists()));
         } else if (change instanceof TableChange.ClusterBy) {
             said.put("kind", "cluster by");
             said.put("columns", columns(((TableChange.ClusterBy) change).clusteringColumns()));
-        } else {
+        } else if (!Constraints.describe(change, said)) {
             said.put("kind", change.toString());
         }
         return said;

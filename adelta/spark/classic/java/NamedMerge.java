@@ -121,9 +121,8 @@ public final class NamedMerge implements NamedChange.Question {
     private Object[] joined(Map renamed) {
         DataSourceV2Relation relation =
             (DataSourceV2Relation) EliminateSubqueryAliases$.MODULE$.apply(merge.targetTable());
-        DataSourceV2Relation known = relation.copy(
-            relation.table(), target.output(), relation.catalog(), relation.identifier(),
-            relation.options(), relation.timeTravelSpec());
+        DataSourceV2Relation known = Relations.like(
+            relation, relation.table(), target.output(), relation.options());
         return new Object[] {
             Dataset.ofRows(session(), NamedTables.scan(known, table)),
             column(condition, renamed), columns(ofPairs, renamed), columns(ofOthers, renamed)};

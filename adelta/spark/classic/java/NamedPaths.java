@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.plans.logical.UnresolvedTableSpec;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
-import scala.Some;
 
 /** CREATE TABLE adelta.`/path` without USING: the name says which format the table is of. */
 public final class NamedPaths extends Rule {
@@ -39,17 +38,13 @@ public final class NamedPaths extends Rule {
     private static Object named(Object part, String format) {
         if (part instanceof UnresolvedTableSpec) {
             UnresolvedTableSpec told = (UnresolvedTableSpec) part;
-            return told.provider().isDefined() || told.serde().isDefined() ? told : told.copy(
-                told.properties(), new Some(format), told.optionExpression(), told.location(),
-                told.comment(), told.collation(), told.serde(), told.external(),
-                told.constraints());
+            return told.provider().isDefined() || told.serde().isDefined() ? told
+                : Relations.withProvider(told, format);
         }
         if (part instanceof TableSpec) {
             TableSpec told = (TableSpec) part;
-            return told.provider().isDefined() || told.serde().isDefined() ? told : told.copy(
-                told.properties(), new Some(format), told.options(), told.location(),
-                told.comment(), told.collation(), told.serde(), told.external(),
-                told.constraints());
+            return told.provider().isDefined() || told.serde().isDefined() ? told
+                : Relations.withProvider(told, format);
         }
         return part;
     }

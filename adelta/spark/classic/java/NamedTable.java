@@ -46,10 +46,15 @@ public class NamedTable implements SupportsWrite, TruncatableTable {
     private final StructType schema;
     private final Map said;
     private final boolean takesAll;
+    private final boolean isTimeTravel;
 
-    /** `python` answers for the table; `extra` are properties that its catalog gives it. */
+    /**
+     * `python` answers for the table; `extra` are properties that its catalog gives it.
+     * `isTimeTravel` tells whether a version was asked for.
+     */
     public NamedTable(
-            SparkSession session, Identifier identifier, String name, InPython python, Map extra) {
+            SparkSession session, Identifier identifier, String name, InPython python, Map extra,
+            boolean isTimeTravel) {
         this.session = session;
         this.identifier = identifier;
         this.name = name;
@@ -57,6 +62,7 @@ public class NamedTable implements SupportsWrite, TruncatableTable {
         this.said = InPython.read((String) python.ask(identifier, new Object[] {"describe"}));
         this.schema = (StructType) DataType.fromJson((String) said.get("schema"));
         this.takesAll = true;
+        this.isTimeTravel = isTimeTravel;
         ((Map) said.get("properties")).putAll(extra);
     }
 
@@ -68,6 +74,7 @@ public class NamedTable implements SupportsWrite, TruncatableTable {
         said = table.said;
         schema = table.schema;
         takesAll = false;
+        isTimeTravel = table.isTimeTravel;
     }
 
     /** The same table, for whose columns Spark has to fit the rows that are written. */
@@ -112,6 +119,11 @@ public class NamedTable implements SupportsWrite, TruncatableTable {
 
     public String toString() {
         return name;
+    }
+
+    /** Whether it was loaded at a version or timestamp that a query asks for. */
+    boolean isTimeTravel() {
+        return isTimeTravel;
     }
 
     public String version() {
@@ -219,7 +231,7 @@ public class NamedTable implements SupportsWrite, TruncatableTable {
         public Staged(
                 SparkSession session, Identifier identifier, String name, InPython python,
                 Runnable entered) {
-            super(session, identifier, name, python, new HashMap());
+            super(session, identifier, name, python, new HashMap(), false);
             this.entered = entered;
         }
 

@@ -13,7 +13,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
-import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeColumn;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
@@ -70,12 +69,11 @@ public final class NamedTables extends Rule {
             return table == null
                 ? updateOfView((UpdateTable) below(plan)) : update((UpdateTable) plan, table);
         }
-        if (plan instanceof AddCheckConstraint) {
-            AddCheckConstraint added = (AddCheckConstraint) plan;
-            NamedTable table = within(added.child());
+        LogicalPlan checked = Constraints.checkedTable(plan);
+        if (checked != null) {
+            NamedTable table = within(checked);
             return table == null ? plan : NamedChange.silent(
-                table, "constrain",
-                InPython.write(Definition.constraint(added.checkConstraint().toV2Constraint())));
+                table, "constrain", InPython.write(Constraints.addedCheck(plan)));
         }
         if (plan instanceof ShowPartitions) {
             NamedTable table = resolvedTable(((ShowPartitions) plan).table());
@@ -209,10 +207,8 @@ public final class NamedTables extends Rule {
                 return append;
             }
             Map options = options(append, table, append.writeOptions());
-            return new AppendData(
-                fitted(append, table, options, append.isByName()), append.query(),
-                scalaMap(options), append.isByName(), false, append.write(),
-                append.analyzedQuery());
+            return Writes.append(
+                append, fitted(append, table, options, append.isByName()), scalaMap(options));
         }
         if (write instanceof OverwriteByExpression) {
             OverwriteByExpression over = (OverwriteByExpression) write;
@@ -248,9 +244,8 @@ public final class NamedTables extends Rule {
 
     private static LogicalPlan overwrite(
             V2WriteCommand write, NamedTable table, Map options, boolean byName) {
-        return new OverwriteByExpression(
-            fitted(write, table, options, byName), Literal$.MODULE$.TrueLiteral(), write.query(),
-            scalaMap(options), byName, false, Option.empty(), Option.empty());
+        return Writes.overwrite(
+            write, fitted(write, table, options, byName), scalaMap(options), byName);
     }
 
     /** What a command says itself, and by its table: it may be either, and is the command's here. */
@@ -263,7 +258,7 @@ public final class NamedTables extends Rule {
         if (version != null) {
             options.put("madeOf", version);
         }
-        if (write.withSchemaEvolution() || (!says(options, MERGES) && merges(table.session()))) {
+        if (Writes.evolvesSchema(write) || (!says(options, MERGES) && merges(table.session()))) {
             options.put("mergeSchema", "true");
         }
         return options;
@@ -328,9 +323,9 @@ public final class NamedTables extends Rule {
                 }
             }
         }
-        return relation.copy(
-            table.strict(), CollectionConverters.asScala(wanted).toSeq(), relation.catalog(),
-            relation.identifier(), CaseInsensitiveStringMap.empty(), relation.timeTravelSpec());
+        return Relations.like(
+            relation, table.strict(), CollectionConverters.asScala(wanted).toSeq(),
+            CaseInsensitiveStringMap.empty());
     }
 
     private static DataSourceV2Relation relation(V2WriteCommand write) {
@@ -441,10 +436,8 @@ public final class NamedTables extends Rule {
     /** Spark takes rows for views of what a reader has loaded, and only what they are of is left. */
     private static LogicalPlan insertIntoView(InsertIntoStatement insert) {
         ViewedTable viewed = ViewedTable.loaded(insert.table(), "INSERT");
-        return viewed == null || !viewed.isWhole(insert.table()) ? insert : insert.copy(
-            viewed.relation(), insert.partitionSpec(), insert.userSpecifiedCols(),
-            insert.query(), insert.overwrite(), insert.ifPartitionNotExists(), insert.byName(),
-            insert.replaceCriteriaOpt(), insert.withSchemaEvolution());
+        return viewed == null || !viewed.isWhole(insert.table()) ? insert
+            : Writes.insertInto(viewed.relation(), insert);
     }
 
     private static DataSourceV2Relation relation(LogicalPlan target) {

@@ -11,7 +11,6 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -50,7 +49,8 @@ public final class PathCatalog {
             Platform.throwException(error instanceof NoSuchTableException ? missing(table) : error);
         }
         InPython its = new InPython((Function) found);
-        return new NamedTable(session, table, shown(table), its, properties());
+        return new NamedTable(
+            session, table, shown(table), its, properties(), version != null || moment != null);
     }
 
     /** As Spark says it itself, which takes the other exception for a reason to look elsewhere. */
@@ -72,7 +72,7 @@ public final class PathCatalog {
     private Map properties() {
         Map said = new HashMap();
         said.put(TableCatalog.PROP_PROVIDER, name);
-        said.put(TableCatalog.PROP_TABLE_TYPE, "EXTERNAL");
+        CatalogBase.putTableType(said, "EXTERNAL");
         said.put(TableCatalog.PROP_EXTERNAL, "true");
         return said;
     }
@@ -85,8 +85,8 @@ public final class PathCatalog {
         return table.name();
     }
 
-    public Table createTable(Identifier table, TableInfo info) {
-        Map said = Definition.of(info);
+    Table create(Identifier table, NewTable definition) {
+        Map said = Definition.of(definition);
         said.put("path", path(table));
         said.put("mode", "create");
         python.ask(table, new Object[] {"create", session, InPython.write(said)});
@@ -108,20 +108,8 @@ public final class PathCatalog {
         python.ask(table, new Object[] {"rename", session, path(table)});
     }
 
-    public StagedTable stageCreate(Identifier table, TableInfo info) {
-        return staged(table, info, "create");
-    }
-
-    public StagedTable stageReplace(Identifier table, TableInfo info) {
-        return staged(table, info, "replace");
-    }
-
-    public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
-        return staged(table, info, "create or replace");
-    }
-
-    private StagedTable staged(Identifier table, TableInfo info, String mode) {
-        Map said = Definition.of(info);
+    StagedTable stage(Identifier table, NewTable definition, String mode) {
+        Map said = Definition.of(definition);
         said.put("path", path(table));
         said.put("mode", mode);
         Object found = python.ask(table, new Object[] {"stage", session, InPython.write(said)});

@@ -1,7 +1,5 @@
 package adelta.spark;
 
-import java.net.URI;
-import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
@@ -13,20 +11,16 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
-import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
-import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
@@ -42,8 +36,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * slash in its name, and a format for its database, is a path: tables of a database of that name
  * are found beside.
  */
-public final class SessionTables extends DelegatingCatalogExtension
-        implements StagingTableCatalog {
+public final class SessionTables extends SessionCatalogBase {
     private final SparkSession session;
     private volatile List formats;
     private final InPython python;
@@ -118,8 +111,8 @@ public final class SessionTables extends DelegatingCatalogExtension
         return formats.contains(format.toLowerCase(Locale.ROOT));
     }
 
-    private boolean isOurs(TableInfo info) {
-        String format = (String) info.properties().get(TableCatalog.PROP_PROVIDER);
+    private boolean isOurs(NewTable definition) {
+        String format = (String) definition.properties.get(TableCatalog.PROP_PROVIDER);
         return isOurs(format == null ? session.conf().get("spark.sql.sources.default") : format);
     }
 
@@ -192,7 +185,7 @@ public final class SessionTables extends DelegatingCatalogExtension
         said.put(TableCatalog.PROP_PROVIDER, entry.provider().get());
         said.put(TableCatalog.PROP_LOCATION, place(entry));
         boolean managed = entry.tableType().equals(CatalogTableType.MANAGED());
-        said.put(TableCatalog.PROP_TABLE_TYPE, managed ? "MANAGED" : "EXTERNAL");
+        CatalogBase.putTableType(said, managed ? "MANAGED" : "EXTERNAL");
         if (managed) {
             said.put(TableCatalog.PROP_IS_MANAGED_LOCATION, "true");
         } else {
@@ -202,7 +195,8 @@ public final class SessionTables extends DelegatingCatalogExtension
             said.put(TableCatalog.PROP_OWNER, entry.owner());
         }
         InPython its = new InPython((Function) found);
-        return new NamedTable(session, table, shown(table), its, said);
+        return new NamedTable(
+            session, table, shown(table), its, said, version != null || moment != null);
     }
 
     private static String shown(Identifier table) {
@@ -211,29 +205,26 @@ public final class SessionTables extends DelegatingCatalogExtension
 
     // ---------------------------------------------------------------------------- definition
 
-    public Table createTable(Identifier table, TableInfo info) {
+    Table create(Identifier table, NewTable definition) {
         PathCatalog paths = paths(table);
         if (paths != null) {
-            return paths.createTable(table, info);
+            return paths.create(table, definition);
         }
-        if (!isOurs(info)) {
-            try {
-                return createTable(table, info.columns(), info.partitions(), info.properties());
-            } catch (Exception error) {
-                Platform.throwException(error);
-            }
+        if (!isOurs(definition)) {
+            return createBySpark(table, definition);
         }
-        Map said = said(table, info, "create", null);
+        Map said = said(table, definition, "create", null);
         python.ask(table, new Object[] {"create", session, InPython.write(said)});
-        enter(table, said, info);
+        enter(table, said, definition);
         return loadTable(table);
     }
 
     /** What is to be, where the `old` entry is, if there is one that is adelta's. */
-    private Map said(Identifier table, TableInfo info, String mode, CatalogTable old) {
+    private Map said(
+            Identifier table, NewTable definition, String mode, CatalogTable old) {
         checkName(table);
-        Map said = Definition.of(info);
-        String given = (String) info.properties().get(TableCatalog.PROP_LOCATION);
+        Map said = Definition.of(definition);
+        String given = (String) definition.properties.get(TableCatalog.PROP_LOCATION);
         boolean managed = given == null;
         String path = given;
         if (given == null && old != null) {
@@ -247,14 +238,14 @@ public final class SessionTables extends DelegatingCatalogExtension
         return said;
     }
 
-    private void enter(Identifier table, Map said, TableInfo info) {
-        String format = (String) info.properties().get(TableCatalog.PROP_PROVIDER);
+    private void enter(Identifier table, Map said, NewTable definition) {
+        String format = (String) definition.properties.get(TableCatalog.PROP_PROVIDER);
         enter(
             table,
             (String) said.get("path"),
             Boolean.TRUE.equals(said.get("managed")),
             format == null ? session.conf().get("spark.sql.sources.default") : format,
-            (String) info.properties().get(TableCatalog.PROP_COMMENT));
+            (String) definition.properties.get(TableCatalog.PROP_COMMENT));
     }
 
     /** Where a new table of a name is to be, unless it is told. */
@@ -280,34 +271,9 @@ public final class SessionTables extends DelegatingCatalogExtension
     /** Note a table that is there, in the catalog's own folder where it is `managed`. */
     public void enter(
             Identifier table, String path, boolean managed, String format, String comment) {
-        URI place = new Path(path).toUri();
-        CatalogStorageFormat empty = CatalogStorageFormat.empty();
-        CatalogStorageFormat storage = new CatalogStorageFormat(
-            new Some(place), empty.inputFormat(), empty.outputFormat(), empty.serde(),
-            empty.compressed(), empty.properties(), empty.serdeName());
-        CatalogTable entry = new CatalogTable(
-            key(table),
-            managed ? CatalogTableType.MANAGED() : CatalogTableType.EXTERNAL(),
-            storage,
-            new StructType(),
-            new Some(format),
-            CatalogTable.apply$default$6(),
-            CatalogTable.apply$default$7(),
-            CatalogTable.apply$default$8(),
-            System.currentTimeMillis(),
-            CatalogTable.apply$default$10(),
-            CatalogTable.apply$default$11(),
-            CatalogTable.apply$default$12(),
-            CatalogTable.apply$default$13(),
-            CatalogTable.apply$default$14(),
-            Option.apply(comment),
-            CatalogTable.apply$default$16(),
-            CatalogTable.apply$default$17(),
-            CatalogTable.apply$default$18(),
-            CatalogTable.apply$default$19(),
-            CatalogTable.apply$default$20(),
-            CatalogTable.apply$default$21(),
-            CatalogTable.apply$default$22());
+        CatalogTable entry = Entries.of(
+            key(table), managed ? CatalogTableType.MANAGED() : CatalogTableType.EXTERNAL(),
+            new Path(path).toUri(), format, comment);
         catalog().createTable(entry, false, false);
     }
 
@@ -351,12 +317,7 @@ public final class SessionTables extends DelegatingCatalogExtension
                         + " another name"));
         }
         python.ask(null, new Object[] {"move", session, place(entry), path});
-        CatalogStorageFormat storage = entry.storage();
-        catalog().alterTable(
-            entry.withNewStorage(
-                new Some(new Path(path).toUri()), storage.inputFormat(), storage.outputFormat(),
-                storage.compressed(), storage.serde(), storage.properties(),
-                storage.serdeName()));
+        catalog().alterTable(Entries.moved(entry, new Path(path).toUri()));
     }
 
     public boolean tableExists(Identifier table) {
@@ -384,37 +345,17 @@ public final class SessionTables extends DelegatingCatalogExtension
 
     // ------------------------------------------------------------------------------- staging
 
-    public StagedTable stageCreate(Identifier table, TableInfo info) {
+    StagedTable stage(final Identifier table, final NewTable definition, String mode) {
         PathCatalog paths = paths(table);
         if (paths != null) {
-            return paths.stageCreate(table, info);
+            return paths.stage(table, definition, mode);
         }
-        return staged(table, info, "create");
-    }
-
-    public StagedTable stageReplace(Identifier table, TableInfo info) {
-        PathCatalog paths = paths(table);
-        if (paths != null) {
-            return paths.stageReplace(table, info);
-        }
-        return staged(table, info, "replace");
-    }
-
-    public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
-        PathCatalog paths = paths(table);
-        if (paths != null) {
-            return paths.stageCreateOrReplace(table, info);
-        }
-        return staged(table, info, "create or replace");
-    }
-
-    private StagedTable staged(final Identifier table, final TableInfo info, String mode) {
         final CatalogTable before = "create".equals(mode) ? null : entry(table);
-        if (!isOurs(info)) {
+        if (!isOurs(definition)) {
             if (before != null) {
                 dropTable(table);
             }
-            return new Plain(this, table, createTable(table, info));
+            return new Plain(this, table, createBySpark(table, definition));
         }
         final CatalogTable old = before == null ? null : ours(table);
         String how = mode;
@@ -423,7 +364,7 @@ public final class SessionTables extends DelegatingCatalogExtension
         } else if (old == null) {
             how = "create or replace";
         }
-        final Map said = said(table, info, how, old);
+        final Map said = said(table, definition, how, old);
         final boolean stays = old != null && place(old).equals(said.get("path"));
         if (before != null && !stays) {
             checkApart(table, before, (String) said.get("path"));
@@ -441,7 +382,7 @@ public final class SessionTables extends DelegatingCatalogExtension
                     if (before != null) {
                         catalog.dropTable(table);
                     }
-                    catalog.enter(table, said, info);
+                    catalog.enter(table, said, definition);
                 }
             });
     }

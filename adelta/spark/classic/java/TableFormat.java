@@ -41,10 +41,10 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.util.SerializableConfiguration;
-import org.apache.spark.util.SerializableConfiguration$;
 import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag$;
 
 /**
  * Spark's own format of Parquet, with what tables need besides.
@@ -144,8 +144,11 @@ public final class TableFormat extends ParquetFileFormat {
             session, dataSchema, partitions, stored, filters, options, new Configuration(hadoop));
         scala.Function1 positioned = format.buildReaderWithPartitionValues(
             session, dataSchema, partitions, all, filters, options, new Configuration(hadoop));
-        Broadcast conf = SerializableConfiguration$.MODULE$.broadcast(session.sparkContext(), hadoop);
-        boolean offHeap = getSqlConf(session).offHeapColumnVectorEnabled();
+        Broadcast conf = session.sparkContext().broadcast(
+            new SerializableConfiguration(hadoop),
+            ClassTag$.MODULE$.apply(SerializableConfiguration.class));
+        boolean offHeap = ((org.apache.spark.sql.classic.SparkSession) session)
+            .sessionState().conf().offHeapColumnVectorEnabled();
         int position = place(all, ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME());
         return new Reader(
             plain, positioned, stored, partitions, new int[] {deleted, id, version}, position,

@@ -9,17 +9,15 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /** The tables of a Unity Catalog: Python asks the catalog where each of them is. */
-public final class UnityTables implements StagingTableCatalog {
+public final class UnityTables extends CatalogBase {
     private final SparkSession session;
     private final String name;
     private final InPython python;
@@ -65,7 +63,9 @@ public final class UnityTables implements StagingTableCatalog {
             new Object[] {"open_in_catalog", session, name, schema, table.name(), version, moment});
         Map said = new HashMap();
         said.put(TableCatalog.PROP_PROVIDER, "delta");
-        return new NamedTable(session, table, shown(table), new InPython((Function) found), said);
+        return new NamedTable(
+            session, table, shown(table), new InPython((Function) found), said,
+            version != null || moment != null);
     }
 
     private static void checkName(Identifier table) {
@@ -78,14 +78,17 @@ public final class UnityTables implements StagingTableCatalog {
         return name + "." + table.namespace()[0] + "." + table.name();
     }
 
-    public Table createTable(Identifier table, TableInfo info) {
-        stageCreate(table, info).commitStagedChanges();
+    Table create(Identifier table, NewTable definition) {
+        stage(table, definition, "create").commitStagedChanges();
         return loadTable(table);
     }
 
-    public StagedTable stageCreate(Identifier table, TableInfo info) {
+    StagedTable stage(Identifier table, NewTable definition, String mode) {
         checkName(table);
-        String question = InPython.write(Definition.of(info));
+        if (mode.equals("replace") || !mode.equals("create") && tableExists(table)) {
+            throw refused("replaced");
+        }
+        String question = InPython.write(Definition.of(definition));
         Object found = python.ask(
             table,
             new Object[] {
@@ -95,17 +98,6 @@ public final class UnityTables implements StagingTableCatalog {
             new Runnable() {
                 public void run() {}
             });
-    }
-
-    public StagedTable stageReplace(Identifier table, TableInfo info) {
-        throw refused("replaced");
-    }
-
-    public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
-        if (tableExists(table)) {
-            throw refused("replaced");
-        }
-        return stageCreate(table, info);
     }
 
     public Table alterTable(Identifier table, TableChange[] changes) {

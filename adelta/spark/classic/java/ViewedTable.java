@@ -131,7 +131,7 @@ public final class ViewedTable {
         Option loaded = plan.getTagValue(LOADED);
         if (named.isDefined()) {
             DataSourceV2Relation known = (DataSourceV2Relation) named.get();
-            if (known.timeTravelSpec().isDefined()) {
+            if (((NamedTable) known.table()).isTimeTravel()) {
                 throw travelled(((NamedTable) known.table()).version());
             }
             reach(plan, known.table(), known.catalog(), known.identifier(), known.options());
@@ -187,8 +187,7 @@ public final class ViewedTable {
     private void reach(
             LogicalPlan scan, Table table, Option catalog, Option identifier,
             CaseInsensitiveStringMap options) {
-        relation = DataSourceV2Relation.create(
-            table, catalog, identifier, options, Option.empty());
+        relation = Relations.of(table, catalog, identifier, options);
         for (int index = 0; index < scan.output().size(); index++) {
             Attribute column = (Attribute) scan.output().apply(index);
             for (int at = 0; at < relation.output().size(); at++) {

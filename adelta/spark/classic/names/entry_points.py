@@ -20,6 +20,7 @@ from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from adelta.spark.classic import jvm
+from adelta.spark.classic.java_classes import NotCompiledError
 from adelta.spark.classic.names import in_jvm
 from adelta.spark.classic.names.catalog import CatalogAnswers
 from adelta.spark.classic.names.opened import Sessions
@@ -28,6 +29,7 @@ from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.options.changes import reads_changes
 from adelta.spark.options.replacing import replaces_matching
 from adelta.spark.rows.unresolved_merges import raises_as_merge
+from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +101,8 @@ def know_names(spark: SparkSession) -> None:
         _named[spark._jsparkSession.sessionUUID()] = spark
         try:
             in_jvm.install(spark, application.formats, application.answers)
+        except NotCompiledError as error:
+            _log.warning("tables have no names in this session: %s", error)
         except Exception:
             _log.warning("tables have no names in this session", exc_info=True)
         spark.__dict__[_KNOWN] = application.formats
@@ -231,15 +235,10 @@ def _insert_into(self: DataFrameWriter, tableName: str, overwrite: bool | None =
     return _spark_insert_into(self, tableName, overwrite)
 
 
-_OF_THE_CATALOG = (
-    "cacheTable", "createExternalTable", "createTable", "dropTable", "getCreateTableString",
-    "getTable", "getTableProperties", "isCached", "listColumns", "listTables", "refreshTable",
-    "setCurrentCatalog", "tableExists", "truncateTable", "uncacheTable",
-)  # fmt: skip
 _METHODS: tuple[tuple[Any, str], ...] = (
     (SparkSession, "sql"),
     (SparkSession, "table"),
-    *((Catalog, name) for name in _OF_THE_CATALOG),
+    *((Catalog, name) for name in SPARK.catalog_methods),
     (DataFrame, "writeTo"),
     (DataFrame, "mergeInto"),
     (MergeIntoWriter, "merge"),

@@ -7,17 +7,19 @@ for generated code.
 from __future__ import annotations
 
 import threading
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JJavaError
 from pyspark import java_gateway
 from pyspark.errors import AnalysisException
 
 from adelta._dataclasses import dataclass
+from adelta.spark.classic.java_classes import NotCompiledError, first_cause, source_loader
 from adelta.spark.classic.names.places import uri_of
 from adelta.spark.options.unity import known_catalogs
 from adelta.spark.translate.identifiers import quoted
+from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,21 +39,6 @@ __all__ = [
     "table_uri",
 ]
 
-_SOURCES = (
-    "InPython",
-    "Definition",
-    "NamedTable",
-    "NamedChange",
-    "NamedMerge",
-    "NamedRows",
-    "NamedTables",
-    "ViewedTable",
-    "NamedPaths",
-    "PathCatalog",
-    "SessionTables",
-    "UnityTables",
-)
-_SHARED = ("SqlText",)
 _SESSION_CATALOG = "spark_catalog"
 _lock = threading.Lock()
 _loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by py4j's gateway
@@ -221,19 +208,18 @@ def _new(gateway: Any, name: str, *arguments: object) -> Any:
 
 
 def java_class(gateway: Any, name: str) -> Any:
-    """A class of these, in the JVM."""
+    """A class of this folder's, in the JVM.
+
+    Raises:
+        NotCompiledError: its source does not compile in this Spark.
+    """
     with _lock:
         loader = _loaders.get(gateway)
         if loader is None:
-            loader = _loaders[gateway] = _loader(gateway)
-    return loader.loadClass(f"adelta.spark.{name}")
-
-
-def _loader(gateway: Any) -> Any:
-    sources = gateway.jvm.java.util.HashMap()
-    for name in (*_SOURCES, *_SHARED):
-        source = files("adelta.spark.classic").joinpath("java", f"{name}.java").read_bytes()
-        sources.put(f"adelta/spark/{name}.java", source)
-    finder = gateway.jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder(sources)
-    parent = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return gateway.jvm.org.codehaus.janino.JavaSourceClassLoader(parent, finder, "UTF-8")
+            loader = _loaders[gateway] = source_loader(gateway)
+    try:
+        return loader.loadClass(f"adelta.spark.{name}")
+    except Py4JJavaError as error:
+        raise NotCompiledError(
+            f"{name}.java does not compile in Spark {SPARK.version}: {first_cause(error)}"
+        ) from error

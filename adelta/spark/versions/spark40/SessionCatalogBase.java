@@ -1,0 +1,51 @@
+package adelta.spark;
+
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.unsafe.Platform;
+
+/** A session catalog whose tables are defined by `NewTable`, in every Spark. */
+public abstract class SessionCatalogBase extends DelegatingCatalogExtension
+        implements StagingTableCatalog {
+    abstract Table create(Identifier table, NewTable definition);
+
+    abstract StagedTable stage(Identifier table, NewTable definition, String mode);
+
+    /** A table that Spark's own catalog creates. */
+    protected Table createBySpark(Identifier table, NewTable definition) {
+        try {
+            return super.createTable(
+                table, definition.columns, definition.partitions, definition.properties);
+        } catch (Exception error) {
+            Platform.throwException(error);
+            return null;
+        }
+    }
+
+    public Table createTable(
+            Identifier table, Column[] columns, Transform[] partitions, Map properties) {
+        return create(table, CatalogBase.definition(columns, partitions, properties));
+    }
+
+    public StagedTable stageCreate(
+            Identifier table, Column[] columns, Transform[] partitions, Map properties) {
+        return stage(table, CatalogBase.definition(columns, partitions, properties), "create");
+    }
+
+    public StagedTable stageReplace(
+            Identifier table, Column[] columns, Transform[] partitions, Map properties) {
+        return stage(table, CatalogBase.definition(columns, partitions, properties), "replace");
+    }
+
+    public StagedTable stageCreateOrReplace(
+            Identifier table, Column[] columns, Transform[] partitions, Map properties) {
+        return stage(
+            table, CatalogBase.definition(columns, partitions, properties), "create or replace");
+    }
+}
