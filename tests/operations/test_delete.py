@@ -18,7 +18,14 @@ from adelta.errors import (
     SchemaMismatchError,
 )
 from adelta.kernel.expressions.dnf import to_predicate
-from adelta.operations import create_table, delete, history, set_properties, write_table
+from adelta.operations import (
+    create_table,
+    delete,
+    history,
+    set_properties,
+    update,
+    write_table,
+)
 from adelta.operations.delete import _stage
 from adelta.table import Table, open_table
 from tests.support.stores import CountingStore
@@ -348,3 +355,22 @@ async def test_of_two_deletes_in_one_file_one_is_done_again(properties: dict[str
     with pytest.raises(CommitConflictError):
         await late()
     assert await ids(table) == [1, 3]
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS])
+async def test_rows_are_deleted_and_updated_by_parts_of_variants(
+    properties: dict[str, str],
+) -> None:
+    table = await create_table(
+        f"memory://{uuid.uuid4()}", "id bigint, v variant", properties=properties
+    )
+    texts = ['{"a":1}', '{"a":5}', None, "null", '{"b":[2]}']
+    data = pa.table({"id": [0, 1, 2, 3, 4], "v": pa.array(texts, pa.json_())})
+    await write_table(table, data)
+    assert (await delete(table, "variant_get(v, '$.a', 'int') = 1")).num_deleted_rows == 1
+    done = await update(
+        table, {"id": "10 + variant_get(v, '$.b[0]', 'int')"}, "v IS NOT NULL AND id = 4"
+    )
+    assert done.num_updated_rows == 1
+    assert (await delete(table, "is_variant_null(v)")).num_deleted_rows == 1
+    assert await ids(table) == [1, 2, 12]

@@ -134,3 +134,21 @@ def test_what_has_no_one_answer_is_refused(spark, table, condition, message):
     with pytest.raises((AnalysisException, Py4JJavaError), match=message):
         spark.sql(f"DELETE FROM {table} WHERE {condition}").collect()
     assert spark.table(table).count() == 11
+
+
+def test_statements_take_parts_of_variants_in_their_conditions(spark, tmp_path):
+    path = str(tmp_path / "variants")
+    adelta.sync.create_table(path, "id int, v variant")
+    texts = ['{"a":1,"c":[1,{"d":true}]}', '{"a":5}', None, "null", '{"e":2000}']
+    rows = pa.table({"id": pa.array(range(5), pa.int32()), "v": pa.array(texts, pa.json_())})
+    adelta.sync.write_table(path, rows)
+    table = f"adelta.`{path}`"
+    spark.sql(f"DELETE FROM {table} WHERE variant_get(v, '$.a', 'string') = '5'")
+    spark.sql(
+        f"UPDATE {table} SET id = try_variant_get(v, '$.c[0]', 'int') + 10 "
+        "WHERE try_variant_get(v, '$.c[1].d', 'boolean')"
+    )
+    spark.sql(f"DELETE FROM {table} WHERE is_variant_null(v)")
+    spark.sql(f"DELETE FROM {table} WHERE try_variant_get(v, '$.e', 'double') > 1000")
+    left = adelta.sync.open_table(path).snapshot().scan().to_arrow()
+    assert sorted(left["id"].to_pylist()) == [2, 11]

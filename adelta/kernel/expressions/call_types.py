@@ -170,6 +170,10 @@ def _of_library(
         rows = zip(fitted, kinds, targets, strict=True)
         fitted, kinds = [cast(p, kind, to) for p, kind, to in rows], list(targets)
     result = function.result(tuple(kinds)) if callable(function.result) else function.result
+    if function.named_type is not None and function.named_type[0] < len(fitted):
+        place, type_of = function.named_type
+        named = fitted[place]
+        result = type_of(str(named.value)) if isinstance(named, Literal) else result
     if isinstance(result, str):
         _misfit(node, result)
     return tuple(fitted), result

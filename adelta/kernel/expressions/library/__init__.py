@@ -18,6 +18,7 @@ from adelta.kernel.expressions.library.numbers import NUMBERS
 from adelta.kernel.expressions.library.patterns import PATTERNS
 from adelta.kernel.expressions.library.strings import STRINGS
 from adelta.kernel.expressions.library.times import TIMES
+from adelta.kernel.expressions.library.variants import VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,7 @@ LIBRARY: Mapping[str, Function] = MappingProxyType(
         **ARRAY_ORDERS,
         **DIGESTS,
         **INTERVALS,
+        **VARIANTS,
     }
 )
 """The functions by their canonical names."""

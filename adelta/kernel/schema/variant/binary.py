@@ -32,6 +32,7 @@ __all__ = [
     "array_items",
     "damaged",
     "decode",
+    "is_array",
     "is_object",
     "little_endian",
     "object_fields",
@@ -188,6 +189,11 @@ def is_object(value: bytes) -> bool:
     return bool(value) and value[0] & 3 == _OBJECT
 
 
+def is_array(value: bytes) -> bool:
+    """Whether the bytes hold an array."""
+    return bool(value) and value[0] & 3 == _ARRAY
+
+
 def object_fields(metadata: Metadata, value: bytes) -> dict[str, bytes]:
     """The encoded value of every field of an encoded object.
 
@@ -208,7 +214,7 @@ def array_items(metadata: Metadata, value: bytes) -> list[bytes]:
         InvalidTableError: the bytes are damaged, or hold no array.
     """
     decoder = _Decoder(metadata, value)
-    if not value or value[0] & 3 != _ARRAY:
+    if not is_array(value):
         raise damaged("it has an array's items, and no array")
     return [value[start : decoder.end(start, end)] for start, end in decoder.items(0, len(value))]
 

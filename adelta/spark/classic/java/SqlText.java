@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.With;
+import org.apache.spark.sql.catalyst.expressions.variant.VariantGet;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.Platform;
@@ -93,7 +94,8 @@ public final class SqlText implements Function {
 
     private static final class Exact extends scala.runtime.AbstractPartialFunction {
         public boolean isDefinedAt(Object node) {
-            return node instanceof InheritAnalysisRules || node instanceof With || isMoment(node);
+            return node instanceof InheritAnalysisRules || node instanceof With
+                || node instanceof VariantGet || isMoment(node);
         }
 
         public Object applyOrElse(Object node, scala.Function1 otherwise) {
@@ -106,8 +108,18 @@ public final class SqlText implements Function {
             if (node instanceof With) {
                 return ((With) node).child().transform(new Inlined((With) node));
             }
+            if (node instanceof VariantGet) {
+                return taken((VariantGet) node);
+            }
             return isMoment(node) ? (Object) moment((Literal) node) : otherwise.apply(node);
         }
+    }
+
+    /** A part of a variant; Spark's own text lacks the type that it is cast to. */
+    private static Expression taken(VariantGet part) {
+        String text = part.prettyName() + "(" + of(part.child()) + ", " + of(part.path()) + ", '"
+            + part.targetType().sql() + "')";
+        return new PrettyAttribute(text, part.targetType());
     }
 
     /** The same as BETWEEN, whose bounds get no blanks where columns of char(n) do. */
