@@ -36,7 +36,7 @@ __all__ = ["VARIANTS"]
 _VARIANT = Parameter((t.VARIANT,))
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _MICROS = 1_000_000
-_TIMES = {
+_TIMES: dict[NumberKind, tuple[pa.DataType, pa.DataType]] = {
     NumberKind.DATE: (pa.int32(), pa.date32()),
     NumberKind.TIMESTAMP: (pa.int64(), pa.timestamp("us", "UTC")),
     NumberKind.TIMESTAMP_NTZ: (pa.int64(), pa.timestamp("us")),
@@ -134,14 +134,14 @@ def _cast(decoded: list[Any], to: t.DataType, zone: str, path: str, *, strict: b
             plain[row] = None
         else:
             groups.setdefault(kind, []).append(row)
-    target = to_arrow_type(to)
-    pieces, order = [], []
+    pieces: list[Values] = []
+    order: list[int] = []
     for kind, rows in groups.items():
         values = _array([plain[row] for row in rows], kind)
         if can_cast(from_arrow_type(kind), to):
             cast = cast_values(values, to, zone=zone, is_try=True)
         else:
-            cast = pa.nulls(len(rows), target)
+            cast = cast_values(pa.nulls(len(rows)), to)
         if strict and cast.null_count:
             raise _misfit(decoded[rows[pc.index(cast.is_null(), True).as_py()]], to, path)
         pieces.append(cast)
@@ -150,7 +150,7 @@ def _cast(decoded: list[Any], to: t.DataType, zone: str, path: str, *, strict: b
     for at, row in enumerate(order):
         places[row] = at
     if not pieces:
-        return pa.nulls(len(decoded), target)
+        return cast_values(pa.nulls(len(decoded)), to)
     return pa.concat_arrays(pieces).take(column_of(places, pa.int64()))
 
 
