@@ -21,6 +21,7 @@ from adelta.operations import (
     AlterMetrics,
     change_column,
     drop_feature,
+    set_properties,
     write_table,
 )
 from adelta.storage.memory import MemoryStore
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------------------------------- widening
 
 
+WIDENING = {"delta.enableTypeWidening": "true"}
+NTZ = {"delta.feature.timestampNtz": "supported"}
 WIDENINGS = [
     (pa.int8(), [1, None], pa.int16()),
     (pa.int8(), [1], pa.int32()),
@@ -86,7 +89,7 @@ async def test_every_type_that_delta_widens_is_widened_and_told(
             ),
         }
     )
-    table = await new_table(data, mode="none", properties={"delta.enableTypeWidening": "true"})
+    table = await new_table(data, mode="none", properties=WIDENING | NTZ)
     for path in ("v", "s.x", "l.element", "m.value"):
         await change_column(table, path, type=after)
         assert await change_column(table, path, type=after) == AlterMetrics(None)
@@ -144,14 +147,18 @@ async def test_a_partition_column_is_widened_too() -> None:
     assert await (await table.snapshot()).scan(where="p = 2").count() == 1
 
 
-async def test_a_partition_column_of_dates_becomes_timestamps() -> None:
+async def test_dates_become_timestamps_where_the_table_supports_timestamps_without_a_zone() -> None:
     dates = pa.array([18000, None], pa.int32()).cast(pa.date32())
     table = await new_table(
         pa.table({"id": [1, 2], "p": dates}),
         mode="none",
         partition_by=["p"],
-        properties={"delta.enableTypeWidening": "true"},
+        properties=WIDENING,
     )
+    with pytest.raises(SchemaMismatchError, match=r"delta\.feature\.timestampNtz to 'supported'"):
+        await change_column(table, "p", type=pa.timestamp("us"))
+    assert (await table.snapshot()).version == 0
+    await set_properties(table, NTZ)
     await change_column(table, "p", type=pa.timestamp("us"))
     found = [row["p"] for row in await rows(table)]
     assert found[0].isoformat() == "2019-04-14T00:00:00"

@@ -117,7 +117,8 @@ class Widen(Step):
     @classmethod
     def draw(cls, source: random.Random, model: ModelTable, keys: range) -> Step | None:
         free = [c for c in model.columns if c.kind in WIDER and not model.needed(c.uid)]
-        free = [c for c in free if c.given and c.uid > 1 and c.default is None]
+        # Dates become timestamps only where the table supports these, which is tested by itself.
+        free = [c for c in free if c.given and c.uid > 1 and c.default is None and c.kind != "date"]
         if not free:
             return None
         column = source.choice(free)
