@@ -52,6 +52,10 @@ __version__ = "1.6.6"
 """The release of deltalake whose names these are: libraries look for it."""
 
 
+_NANOSECOND_TIMESTAMPS = False
+"""Whether timestamps may have nanoseconds: adelta's have microseconds."""
+
+
 def rust_core_version() -> str:
     """What runs here in the place of deltalake's Rust: adelta, and its version."""
     from adelta.write.spec import engine_info

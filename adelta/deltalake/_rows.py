@@ -175,7 +175,9 @@ def load_cdf(
     empty = _changes_schema(newest.schema, own)
     if isinstance(since, int) and since > latest:
         if not allow_out_of_range:
-            raise DeltaError(f"Invalid table version: {since}; the latest one is {latest}")
+            raise DeltaError(
+                f"External error: Invalid table version: {since}; the latest one is {latest}"
+            )
         return answered(_answer_schema(table, empty, columns), [])
     if isinstance(since, datetime) and since > newest.timestamp:
         if not allow_out_of_range:

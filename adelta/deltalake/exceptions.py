@@ -63,6 +63,14 @@ _OTHERS: dict[type[e.AdeltaError], tuple[type[Exception], str]] = {
     e.StorageError: (OSError, ""),
 }
 
+_WRONG_ROWS = re.compile(
+    r" is violated by (\d+) of \d+ rows"
+    r"| may not be null, and (\d+) of \d+ values given for it are null"
+    r"|^(\d+) rows of .* do not satisfy ",
+    re.DOTALL,
+)
+"""How many rows violate a rule, in adelta's messages."""
+
 
 def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
     """The error that deltalake raises where adelta raises `error`."""
@@ -71,12 +79,20 @@ def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
             "The transaction includes Remove action with data change but Delta table is "
             f"append-only: {error}"
         )
-    if isinstance(error, e.InvariantViolationError) and (
-        found := re.search(r" is violated by (\d+) of \d+ rows", str(error))
-    ):
-        return DeltaError(f"Invalid data found: {found[1]} rows failed validation check: {error}")
+    if isinstance(error, e.InvariantViolationError) and (found := _WRONG_ROWS.search(str(error))):
+        rows = found[1] or found[2] or found[3]
+        return DeltaError(f"Invalid data found: {rows} rows failed validation check: {error}")
     if isinstance(error, e.MultipleMatchesError):
-        return DeltaError(f"MERGE matched a target row with multiple source rows: {error}")
+        return DeltaError(
+            "MERGE matched a target row with multiple source rows that satisfy duplicate relevant "
+            f"WHEN MATCHED clauses: {error}"
+        )
+    if isinstance(error, e.InvalidPropertyError) and (
+        found := re.match(r"('[^']*') is not a table property", str(error))
+    ):
+        return DeltaError(
+            f"Kernel: Generic delta kernel error: Error parsing property {found[1]}: {error}"
+        )
     if isinstance(error, e.VersionNotFoundError) and (
         found := re.search(r"version (\d+) does not exist; the latest version is (\d+)", str(error))
     ):

@@ -280,6 +280,14 @@ def test_a_merge_is_executed_once(tmp_path: Path) -> None:
     assert sorted(lake.DeltaTable(str(tmp_path)).to_pyarrow_table()["id"].to_pylist()) == [1, 3]
 
 
+def write_null(lake: Any, uri: str) -> None:
+    """Write a null into a column that forbids it."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("s", pa.string())])
+    lake.DeltaTable.create(uri, schema)
+    rows = pa.table({"id": pa.array([None, 1], pa.int64()), "s": ["a", "b"]})
+    lake.write_deltalake(uri, rows, mode="append")
+
+
 def test_key_words_of_deltalakes_errors_are_there(tmp_path: Path) -> None:
     def run(lake: Any, uri: str) -> object:
         lake.write_deltalake(uri, ROWS)
@@ -290,7 +298,8 @@ def test_key_words_of_deltalakes_errors_are_there(tmp_path: Path) -> None:
                 lambda: (
                     table.merge(twice, "s.id = t.id", "s", "t").when_matched_update_all().execute()
                 ),
-                "MERGE matched a target row with multiple source rows",
+                "MERGE matched a target row with multiple source rows that satisfy duplicate "
+                "relevant WHEN MATCHED clauses",
             ),
             (
                 lambda: table.merge(ROWS, "s.zz = t.id", "s", "t").when_matched_delete().execute(),
@@ -306,6 +315,19 @@ def test_key_words_of_deltalakes_errors_are_there(tmp_path: Path) -> None:
                 lambda: lake.write_deltalake(uri + "2", ROWS, partition_by=["s", "s"]),
                 "Kernel error: Generic delta kernel error: Duplicate partition column: 's'",
             ),
+            (
+                lambda: table.alter.add_constraint({"few": "id > 2"}),
+                "2 rows failed validation check",
+            ),
+            (
+                lambda: table.alter.set_table_properties({"delta.nope": "1"}),
+                "Kernel: Generic delta kernel error: Error parsing property 'delta.nope'",
+            ),
+            (
+                lambda: table.load_cdf(starting_version=5).read_all(),
+                "External error: Invalid table version: 5",
+            ),
+            (lambda: write_null(lake, uri + "3"), "1 rows failed validation check"),
         ]
         for call, words in calls:
             with pytest.raises(Exception, match=re.escape(words)):

@@ -144,3 +144,12 @@ def test_importing_it_loads_neither_pandas_nor_duckdb_nor_datasets() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_nanoseconds_of_timestamps_are_off_in_the_internal_module() -> None:
+    import deltalake._internal
+
+    import adelta.deltalake._internal
+
+    assert isinstance(deltalake._internal._NANOSECOND_TIMESTAMPS, bool)
+    assert adelta.deltalake._internal._NANOSECOND_TIMESTAMPS is False
