@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from adelta.deltalake import DeltaTable, write_deltalake
 from tests.deltalake.test_same_edges import both, refusal
 
 if TYPE_CHECKING:
@@ -133,3 +134,24 @@ def test_a_write_checks_the_invariants_that_fields_have(tmp_path: Path) -> None:
 
     theirs, ours = both(tmp_path, run)
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"PARQUET:field_id": "7"},
+        {"delta.columnMapping.id": "7", "delta.columnMapping.physicalName": "c"},
+        {"delta.identity.start": "1", "delta.identity.allowExplicitInsert": "false"},
+        {"delta.typeChanges": '[{"fromType":"integer","toType":"long"}]'},
+    ],
+)
+def test_metadata_that_describes_the_source_of_rows_is_left_out(
+    tmp_path: Path, metadata: dict[str, str]
+) -> None:
+    uri = str(tmp_path / "table")
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={**metadata, "unit": "m"})])
+    write_deltalake(uri, pa.table({"id": [1]}, schema=schema))
+    table = DeltaTable(uri)
+    (column,) = table.schema().fields
+    assert column.metadata == {"unit": "m"}
+    assert table.to_pyarrow_table()["id"].to_pylist() == [1]

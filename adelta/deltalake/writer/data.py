@@ -28,8 +28,13 @@ __all__ = ["GENERATED", "CastStream", "columns_of", "delta_schema", "fitted", "r
 
 GENERATED = b"delta.generationExpression"
 """The key in an Arrow field's metadata that has the expression of a generated column."""
-_METADATA_OF_FILES = ("PARQUET:", "delta.columnMapping.")
-"""Beginnings of metadata that describe the files the rows came from, not those of this table."""
+_METADATA_OF_SOURCE = (
+    "PARQUET:",
+    "delta.columnMapping.",
+    "delta.identity.",
+    "delta.typeChanges",
+)
+"""Beginnings of metadata that describe the table or files the rows came from, not this table."""
 _SMALL_FILE = 16 * 1024 * 1024
 _FEW_ROWS = 1024
 _SIGNED = {
@@ -123,7 +128,7 @@ def _with_metadata(field: t.StructField, arrow: pa.Field[Any]) -> t.StructField:
     own = {
         key: value
         for key, value in metadata_of(arrow).items()
-        if not key.startswith(_METADATA_OF_FILES)
+        if not key.startswith(_METADATA_OF_SOURCE)
     }
     return replace(field, type=_type_with_metadata(field.type, arrow.type), metadata=own)
 
