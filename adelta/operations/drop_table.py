@@ -39,6 +39,7 @@ from adelta.kernel.table_features import supported_names
 from adelta.kernel.vacuum import VacuumRules
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.deletion import delete_objects
+from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.gone import DROPPED, is_dropped
 from adelta.log.refresh import is_in_log
 from adelta.operations.vacuum_listing import found_objects
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 __all__ = ["DropMetrics", "drop_table"]
 
 _AT_ONCE = 4_000
-_FOREVER = 1 << 62
 _STAYS = 1.5 * LOOK_HOLDS  # seconds
 
 arrow: Any = pa
@@ -71,6 +71,13 @@ class _Everything(VacuumRules):
     def visible(self, paths: pa.Array[Any]) -> pa.Array[Any]:
         every: pa.Array[Any] = pa.repeat(scalar_of(True, pa.bool_()), len(paths))
         return every
+
+
+class _EveryFolder:
+    """The set of all folders."""
+
+    def __contains__(self, path: object) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,8 @@ async def _delete(
         StorageError: the store refused or failed.
     """
     store = table.store
+    # What is younger may be the files of another table that somebody creates in the same folder.
+    began_ms = await expiry_time_ms(store, clock_of(table).now_ms())
     await _check_there(state)
     if state.mark.path != commit_path(state.version) and await _has_commits(store):
         # The table's own commit goes after all others: these are those of a table made anew, over
@@ -219,7 +228,7 @@ async def _delete(
         await _delete_paths(store, [path], meter)
     if store.local is not None:
         await store.local.remove_empty_directories(
-            _Everything().hides, older_than_ms=_FOREVER, emptied=()
+            _Everything().hides, older_than_ms=began_ms, emptied=_EveryFolder()
         )
 
 

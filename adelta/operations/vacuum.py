@@ -156,8 +156,10 @@ async def vacuum(
 
     Names that begin with ``_`` or ``.`` stay, but for change data and folders of partitions, and
     so does what links lead to. Time travel to versions before the retention ends here. On a local
-    disk folders go that are empty, and the hidden checksum files that Spark keeps beside files go
-    with them, also those that an earlier deletion has left. Neither counts as a deleted file.
+    disk empty folders are deleted, and so are the hidden checksum files that Spark keeps beside
+    files, also those that an earlier deletion has left, and the hidden files (``.adelta-tmp-*``)
+    of writers that were killed, unless they are younger than the retention or the mode is ``lite``.
+    None of these counts as a deleted file.
 
     Raises:
         InvalidOptionError: `retention` is negative, too long, or shorter than the table's own; or

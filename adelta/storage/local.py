@@ -520,8 +520,9 @@ class LocalStore(NoCopies, ObjectStore):
     ) -> int:
         """Delete empty directories that have not changed since a time; how many there were.
 
-        Of those among `emptied`, which end in ``/``, the time does not count. Hadoop's checksums of
-        files that are gone are deleted before, if they have not changed since that time.
+        Of those among `emptied`, which end in ``/``, the time does not count. Hidden files of
+        writes that were broken off, and Hadoop's checksums of files that are gone, are deleted
+        before, if they have not changed since that time.
 
         Raises:
             StorageError: the file system refused.

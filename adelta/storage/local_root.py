@@ -179,8 +179,9 @@ class LocalRoot:
         """Delete empty directories that have not changed since a time; how many there were.
 
         Of those among `emptied`, which end in ``/``, the time does not count. What `hides` is true
-        for stays, and what it is in. Hadoop's checksums of files that are gone are deleted before,
-        if they have not changed since that time.
+        for stays, and what it is in. Hidden files of writes that were broken off, and Hadoop's
+        checksums of files that are gone, are deleted before, if they have not changed since that
+        time.
 
         Raises:
             OSError: the system refused.

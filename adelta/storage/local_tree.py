@@ -14,8 +14,9 @@ from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING
 
 from adelta._fields import is_text
-from adelta.storage.hadoop_checksums import checked_name, is_orphan
+from adelta.storage.hadoop_checksums import checked_name
 from adelta.storage.local_errors import ABSENT
+from adelta.storage.local_writing import is_hidden, is_left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -116,11 +117,12 @@ def prune(
 ) -> tuple[int, bool]:
     """How many directories have gone from a directory, and whether nothing is in it now.
 
-    Hadoop's checksums of files that are gone go before, if they are older than a time.
+    What `is_left_behind` says that writers and deletions have left is deleted before, if it has not
+    changed since a time.
     """
     gone, num_files = 0, 0
     directories: list[str] = []
-    checksums: list[str] = []
+    left_behind: list[str] = []
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False) and not hides(entry.name):
@@ -128,9 +130,9 @@ def prune(
                 continue
             num_files += 1
             checked = checked_name(entry.name)
-            if checked is not None and not hides(checked):
-                checksums.append(entry.name)
-    empty = num_files == sum(_swept(directory, name, older_than_ms) for name in checksums)
+            if is_hidden(entry.name) or (checked is not None and not hides(checked)):
+                left_behind.append(entry.name)
+    empty = num_files == sum(_swept(directory, name, older_than_ms) for name in left_behind)
     for name in directories:
         below = f"{path}{name}/"
         with _child(directory, name) as child:
@@ -151,9 +153,9 @@ def prune(
 
 
 def _swept(directory: int, name: str, older_than_ms: int) -> bool:
-    """Whether what may be a checksum file of Hadoop's was one of no file, and is deleted."""
+    """Whether a file that may be left behind is, has not changed since a time, and is deleted."""
     try:
-        if not is_orphan(directory, name):
+        if not is_left_behind(directory, name):
             return False
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode) or status.st_mtime_ns // 1_000_000 >= older_than_ms:

@@ -453,8 +453,9 @@ class LocalFiles(NearbyObjects, Protocol):
     ) -> int:
         """Delete empty directories that have not changed since a time; how many there were.
 
-        Of those among `emptied`, which end in ``/``, the time does not count. Hadoop's checksums of
-        files that are gone are deleted before, if they have not changed since that time.
+        Of those among `emptied`, which end in ``/``, the time does not count. Hidden files of
+        writes that were broken off, and Hadoop's checksums of files that are gone, are deleted
+        before, if they have not changed since that time.
 
         Raises: StorageError.
         """

@@ -471,3 +471,35 @@ async def test_of_many_files_on_a_disk_those_that_are_needed_are_not_looked_at(
     left = set(os.listdir(tmp_path)) - {"_delta_log"}
     assert left == {*live, "f150", "f151"}
     assert done.files.column("path").to_pylist() == [n for n in names[100:] if n not in left]
+
+
+async def test_files_that_killed_writers_have_left_go_once_they_are_older_than_the_retention(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "t"
+    await adelta.write_table(root, pa.table({"id": [1], "p": ["a"]}), partition_by=["p"])
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"half")
+    folders = ["", "p=a/", "_change_data/", "p=b/", "_mine/"]
+    old = [f"{folder}.adelta-tmp-{'0' * 16}" for folder in folders]
+    young = [f"{folder}.adelta-tmp-{'1' * 16}" for folder in folders if folder != "p=b/"]
+    others = ["p=a/.adelta-tmp-notes", "p=a/.mine"]
+    for path in (*old, *young, *others):
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_bytes(b"half")
+        if path not in young:
+            os.utime(root / path, (1, 1))
+    os.utime(root / "p=b", (1, 1))
+    (root / f".adelta-tmp-{'2' * 16}").symlink_to(outside)
+    await adelta.vacuum(root, dry_run=True)
+    await adelta.vacuum(root, mode="lite")
+    assert all((root / path).exists() for path in old)
+    done = await adelta.vacuum(root)
+    assert (done.num_deleted_files, done.num_deleted_directories) == (0, 1)
+    assert [path for path in old if (root / path).exists()] == [old[-1]], "its folder is hidden"
+    assert not (root / "p=b").exists()
+    assert all((root / path).exists() for path in (*young, *others))
+    assert outside.exists()
+    assert (root / f".adelta-tmp-{'2' * 16}").is_symlink()
+    await adelta.vacuum(root, retention=timedelta(0), enforce_retention=False)
+    assert [path for path in young if (root / path).exists()] == [young[-1]]
