@@ -6,10 +6,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import deltalake
+import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import adelta.sync as adelta
+from adelta.deltalake import DeltaTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +55,12 @@ def test_wide_decimals_that_deltalake_wrote_are_found_and_changed(
         assert adelta.open_table(path).snapshot().scan(where=where).to_arrow()["k"].to_pylist() == [
             1
         ]
+
+    dataset = DeltaTable(path).to_pyarrow_dataset()
+    for condition in (pc.field("x") == rows(1)["x"][0], pc.field("x").isin(rows(1)["x"])):
+        assert dataset.to_table(filter=condition)["k"].to_pylist() == [1]
+    query = f"SELECT k FROM dataset WHERE x >= {text}::DECIMAL({precision},{scale})"
+    assert duckdb.execute(query).fetchall() == [(1,)]
 
     merge = adelta.merge(path, rows(2), on="target.x = source.x")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
