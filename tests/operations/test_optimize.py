@@ -8,6 +8,7 @@ from contextlib import aclosing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -350,3 +351,23 @@ async def test_partitions_of_times_beyond_those_of_python_are_compacted() -> Non
         for _ in range(2):
             await adelta.write_table(table, rows, partition_by=["at"])
         assert (await adelta.optimize(table)).num_files_removed == 2
+
+
+@pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
+async def test_partitions_of_zero_and_of_negative_zero_are_compacted_apart(
+    type: pa.DataType,
+) -> None:
+    uri = f"memory://{uuid.uuid4()}"
+    data = pa.table({"p": pa.array([0.0, -0.0], type), "id": [1, 2]})
+    for _ in range(2):
+        await write_table(uri, data, partition_by=["p"])
+    with anyio.fail_after(30):
+        done = await optimize(uri)
+    assert (done.num_files_added, done.num_files_removed) == (2, 4)
+    rows = (await (await open_table(uri).snapshot()).scan().to_arrow()).to_pylist()
+    assert sorted((row["id"], str(row["p"])) for row in rows) == [
+        (1, "0.0"),
+        (1, "0.0"),
+        (2, "-0.0"),
+        (2, "-0.0"),
+    ]

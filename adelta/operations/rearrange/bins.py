@@ -134,7 +134,8 @@ def _reader(field: t.StructField) -> Callable[[str | None], object]:
             if field.type in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
                 values = values.cast(pa.int64())  # Python's times end with the year 9999
             value = values[0].as_py()
-            known[text] = "NaN" if value != value else value  # else no two would be the same
+            # No two NaN are equal, and 0.0 and -0.0 are, which are partitions of their own.
+            known[text] = repr(value) if value != value or value == 0 else value
         return known[text]
 
     return (lambda text: text) if field.type == t.STRING else read
