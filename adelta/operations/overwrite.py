@@ -79,7 +79,7 @@ async def overwrite_where(tx: TransactionCore, roots: StoreRoots, data: Data, wh
     if await in_thread(decided_by_partition, where, configuration):
         await tx.write(data, where)
         await tx.stage_rewrite(removed=files)
-        _count_replaced_files(tx, files)
+        await _count_rows_of(tx, files)
         return
     matched = await find_matches(tx.executor, roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
@@ -109,7 +109,7 @@ async def replace_where(
     tx.stage_written(adds=added)
     if await in_thread(decided_by_partition, where, configuration):
         await tx.stage_rewrite(removed=files)
-        _count_replaced_files(tx, files)
+        await _count_rows_of(tx, files)
         return
     matched = await find_matches(tx.executor, roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
@@ -129,16 +129,17 @@ async def _remove_replaced_rows(
     configuration: TableConfiguration,
     matched: Sequence[MatchedFile],
 ) -> None:
-    """Stage the removal of the matched rows, and count them as Delta Spark does.
+    """Stage the removal of the matched rows, and report the metrics that Delta Spark reports.
 
-    Delta Spark counts a file that gets a deletion vector as written, and its other rows as copied.
+    Delta Spark counts a file that gets a deletion vector as a written file, and its remaining rows
+    as copied rows.
     """
     copied = await remove_rows(tx, roots, configuration, matched)
     masked: list[MatchedFile] = []
     if configuration.uses(DELETION_VECTORS):
         masked = [each for each in matched if not each.is_whole]
     kept = sum(each.num_live - len(each.rows) for each in masked)
-    _count(
+    _add_metrics(
         tx,
         numFiles=len(masked),
         numOutputBytes=sum(each.file.size for each in masked),
@@ -148,22 +149,28 @@ async def _remove_replaced_rows(
     )
 
 
-def _count_replaced_files(tx: TransactionCore, files: Sequence[AddFile]) -> None:
-    """Count the rows of files that were removed as a whole, if all of them state their rows."""
-    rows = [_num_live_rows(file) for file in files]
-    if None in rows:
-        _count(tx)
+async def _count_rows_of(tx: TransactionCore, files: Sequence[AddFile]) -> None:
+    """Report the rows of removed files, if the statistics of every file have a row count."""
+    num_rows = await in_thread(_num_live_rows, files)
+    if num_rows is None:
+        _add_metrics(tx)
     else:
-        _count(tx, numDeletedRows=sum(count or 0 for count in rows), numCopiedRows=0)
+        _add_metrics(tx, numDeletedRows=num_rows, numCopiedRows=0)
 
 
-def _num_live_rows(file: AddFile) -> int | None:
-    """How many rows a file has that are not deleted, if its statistics state its rows."""
-    rows, vector = num_records(file.stats), file.deletion_vector
-    return None if rows is None else rows - (0 if vector is None else vector.cardinality)
+def _num_live_rows(files: Sequence[AddFile]) -> int | None:
+    """How many rows the files have that are not deleted; None if one of them has no row count."""
+    total = 0
+    for file in files:
+        count = num_records(file.stats)
+        if count is None:
+            return None
+        total += count - (0 if file.deletion_vector is None else file.deletion_vector.cardinality)
+    return total
 
 
-def _count(tx: TransactionCore, **metrics: int) -> None:
+def _add_metrics(tx: TransactionCore, **metrics: int) -> None:
+    """Add to the metrics of the commit; those that Delta Spark always reports are 0 at least."""
     for name, value in {"numAddedChangeFiles": 0, "numRemovedFiles": 0, **metrics}.items():
         tx.metrics[name] = tx.metrics.get(name, 0) + value
     tx.metrics.setdefault("numRemovedBytes", 0)

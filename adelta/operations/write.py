@@ -34,7 +34,7 @@ __all__ = [
     "SchemaMode",
     "WriteMetrics",
     "WriteMode",
-    "write_rows",
+    "run_write",
     "write_table",
 ]
 
@@ -161,16 +161,16 @@ async def write_table(
             raise InvalidOptionError(
                 "unsafe_single_writer and catalog go to open_table, where a table is open"
             )
-        return await write_rows(table, data, request)
+        return await run_write(table, data, request)
     opening = open_table(
         table, storage_options, unsafe_single_writer=unsafe_single_writer, catalog=catalog
     )
     async with opening as opened:
-        return await write_rows(opened, data, request)
+        return await run_write(opened, data, request)
 
 
-async def write_rows(table: Table, data: Data, request: WriteRequest) -> WriteMetrics:
-    """Carry out a write: create the table, or change the one that exists by then.
+async def run_write(table: Table, data: Data, request: WriteRequest) -> WriteMetrics:
+    """Write the rows of a request to a table, which is created if it does not exist.
 
     Raises:
         AdeltaError: as `write_table` does.

@@ -113,7 +113,7 @@ def write_deltalake(
             as_deltalake_errors(),
             open_table(uri, storage_options) as handle,
         ):
-            _carry_out(
+            _write_rows(
                 handle.committing(options),
                 rows,
                 data_files,
@@ -183,7 +183,7 @@ def _write(
     if mode == "append":
         rows, where = rows.satisfying(predicate), None
     with rows.for_files_of(data_files.target_file_size).told():
-        _carry_out(
+        _write_rows(
             table.committing(options),
             rows,
             data_files,
@@ -194,7 +194,7 @@ def _write(
         )
 
 
-def _carry_out(
+def _write_rows(
     handle: sync.Table,
     rows: CastStream,
     data_files: DataFileOptions,
@@ -207,11 +207,8 @@ def _carry_out(
     name: str | None = None,
     description: str | None = None,
 ) -> None:
-    """Write the rows as `adelta.sync.write_table` does, with the metadata of their fields.
-
-    A handle stays open as long as it is referenced, as here by its name.
-    """
-    from adelta.operations.write import write_rows
+    """Write the rows as `adelta.sync.write_table` does, and keep the metadata of their fields."""
+    from adelta.operations.write import run_write
     from adelta.operations.write_kind import WriteKind
     from adelta.operations.write_transactions import WriteRequest
     from adelta.write.conditions import condition_of, said_of
@@ -233,7 +230,7 @@ def _carry_out(
             description=description,
             columns=columns,
         )
-        await write_rows(handle._async(), rows, request)
+        await run_write(handle._async(), rows, request)
 
     call(write)
 

@@ -26,7 +26,7 @@ from adelta.kernel.schema import types as t
 if TYPE_CHECKING:
     from adelta.kernel.data_skipping.statistic import Statistic
 
-__all__ = ["widen"]
+__all__ = ["widen", "without_nan"]
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
@@ -52,7 +52,7 @@ def widen(values: Values, statistic: Statistic) -> Values:
     if isinstance(kind, t.DecimalType):
         return widen_decimals(values, up)
     if kind in (t.FLOAT, t.DOUBLE):
-        values = _numbers(values)
+        values = without_nan(values)
     if statistic.was_float:
         floats = values.cast(pa.float32(), safe=False).cast(values.type)
         farther = pc.max_element_wise if up else pc.min_element_wise
@@ -73,8 +73,8 @@ def widen(values: Values, statistic: Statistic) -> Values:
     return pc.cast(_shift(micros, slack, up), values.type)
 
 
-def _numbers(values: Values) -> Values:
-    """The values that are numbers; NULL for NaN."""
+def without_nan(values: Values) -> Values:
+    """Floating-point values, with NULL in the place of NaN."""
     is_nan = pc.is_nan(values)
     if not pc.any(is_nan).as_py():
         return values

@@ -13,7 +13,8 @@ import orjson
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, null_of, scalar_of
+from adelta._arrow_values import array_of, scalar_of
+from adelta.kernel.data_skipping.bounds import without_nan
 from adelta.kernel.statistics import INFINITY, NEGATIVE_INFINITY
 
 __all__ = ["stats_text"]
@@ -55,7 +56,8 @@ def _object(values: Any) -> _Pieces:
     """Structs as JSON objects of the fields that have a value."""
     members: list[tuple[str, _Pieces, Any]] = []
     for field, inner in zip(values.type, values.flatten(), strict=True):
-        inner = _writable(inner)
+        if pa.types.is_floating(inner.type):
+            inner = without_nan(inner)
         pieces = _value(inner)
         if pieces is not None:
             members.append((orjson.dumps(field.name).decode() + ":", pieces, inner))
@@ -76,16 +78,6 @@ def _object_of_some(members: list[tuple[str, _Pieces, Any]], rows: int) -> _Piec
     # Joined with a first one that is never null: rows without any other would be dropped.
     joined = pc.binary_join_element_wise("{", *texts, ",", null_handling="skip")
     return [pc.replace_substring(joined, "{,", "{", max_replacements=1), "}"]
-
-
-def _writable(values: Any) -> Any:
-    """The values without NaN."""
-    if not pa.types.is_floating(values.type):
-        return values
-    is_nan = pc.is_nan(values)
-    if not pc.any(is_nan).as_py():
-        return values
-    return pc.if_else(is_nan, null_of(values.type), values)
 
 
 def _value(values: Any) -> _Pieces | None:

@@ -187,10 +187,10 @@ def _assign(values: _Array, field: _Field, path: str) -> _Array:
         return values
     if is_variant_field(field):
         return _assign_variant(values, target, path)
-    return _assigndecoded(values, target, path)
+    return _assign_plain(values, target, path)
 
 
-def _assigndecoded(values: _Array, target: pa.DataType, path: str) -> _Array:
+def _assign_plain(values: _Array, target: pa.DataType, path: str) -> _Array:
     try:
         values = decoded(values)
         if pa.types.is_null(values.type):
@@ -223,7 +223,7 @@ def _holds_shapes(field: _Field) -> bool:
 def _assign_shapes(values: _Array, field: _Field, path: str) -> _Array:
     """Shapes in their binary form, of the system that the column has."""
     check_same_system(values.type, field, path)
-    made = _assigndecoded(values, field.type, path)
+    made = _assign_plain(values, field.type, path)
     check_wkb(made, path)
     return made
 

@@ -35,7 +35,6 @@ __all__ = ["VARIANTS"]
 
 _VARIANT = Parameter((t.VARIANT,))
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
-_MICROS = 1_000_000
 _TIMES: dict[NumberKind, tuple[pa.DataType, pa.DataType]] = {
     NumberKind.DATE: (pa.int32(), pa.date32()),
     NumberKind.TIMESTAMP: (pa.int64(), pa.timestamp("us", "UTC")),
