@@ -4,8 +4,8 @@ What is written bounds every value of the file, in the order that Spark compares
 texts are cut to a prefix, a greatest text to one that no value exceeds; timestamps are cut to
 milliseconds, downwards, as the protocol has it. Infinities are the strings "Infinity" and
 "-Infinity", as Spark writes them; a float column with a NaN has no bounds, because readers disagree
-about its order. Decimals keep every digit. Booleans have bounds, which Spark neither writes nor
-reads: a dataset of deltalake leaves files without them out.
+about its order. Decimals keep every digit. Booleans have bounds: Spark neither writes nor reads
+them, but a pyarrow dataset of deltalake skips files that lack them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 INT64_LIMITS = (-(1 << 63), (1 << 63) - 1)
-"""Bounds of decimals that some writers state for every number beyond them."""
+"""The bounds that some writers state for decimals beyond the range of int64."""
 
 INFINITY, NEGATIVE_INFINITY = '"Infinity"', '"-Infinity"'
 """The JSON texts of infinite bounds."""
@@ -114,12 +114,12 @@ class FileStatistics(Protocol):
 
 
 def has_bounds(data_type: t.DataType) -> bool:
-    """Whether columns of a type have a least and a greatest value that readers skip files by."""
+    """Whether readers skip files by the bounds of columns of a type."""
     return isinstance(data_type, t.DecimalType) or data_type in _BOUNDED
 
 
 def writes_bounds(data_type: t.DataType) -> bool:
-    """Whether the least and the greatest value of columns of a type are written."""
+    """Whether files get bounds for columns of a type; for booleans, other readers need them."""
     return has_bounds(data_type) or data_type == t.BOOLEAN
 
 
@@ -322,7 +322,8 @@ def _fill(
 def bound_text(value: Any, prefix: int, *, is_greatest: bool = False) -> str | None:
     """The JSON text of a bound, of a text so many units; None where nothing sure can be said.
 
-    Example: the least value 0.0 is ``-0.0``, which it may be, and NaN is not said.
+    Example: the minimum 0.0 becomes ``-0.0``, which the file may hold as well, and NaN becomes
+    None.
     """
     if _is_nan(value):
         return None

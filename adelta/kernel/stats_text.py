@@ -130,8 +130,8 @@ def _key(text: str, data_type: t.DataType | None) -> Any:
     is_text = text.startswith('"')
     if is_text and data_type == t.STRING:
         value = json.loads(text)
-        # An old tie-breaker: the maximum that was cut before it may be greater than it.
-        return None if value.endswith(_OLD_TIE_BREAKER) else value  # in the order of their UTF-8
+        # A maximum that was cut and closed with the old tie-breaker may be below the true maximum.
+        return None if value.endswith(_OLD_TIE_BREAKER) else value
     if is_text and data_type in _TIMES:
         return _Time(json.loads(text))
     if not is_text and (data_type in _NUMBERS or isinstance(data_type, t.DecimalType)):
@@ -140,7 +140,7 @@ def _key(text: str, data_type: t.DataType | None) -> Any:
         except ArithmeticError:
             return None
         if isinstance(data_type, t.DecimalType) and number in INT64_LIMITS:
-            return None  # another file's bound would hide that this one may be far beyond it
+            return None  # The true bound may be far beyond it, and beyond those of other files.
         return number if number.is_finite() else None
     return None
 

@@ -45,7 +45,7 @@ class WantedColumn:
 
     @property
     def bounded(self) -> bool:
-        """Whether its least and greatest value are written."""
+        """Whether files get bounds for the column."""
         return writes_bounds(self.type)
 
 

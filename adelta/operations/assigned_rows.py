@@ -50,7 +50,7 @@ class AssignedRows:
             has_defaults=False,
             zone=zone,
             partition_by=configuration.partition_columns,
-            assign=True,
+            assigns=True,
         )
         generated = tuple(field.name for field, _ in rules.generated if field.name not in assigned)
         hidden = configuration.row_id_columns

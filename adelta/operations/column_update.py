@@ -56,7 +56,7 @@ class ColumnAssignments:
     """New values for columns of rows of which nothing else is looked at, as a plain value.
 
     `values` are bound expressions by column; `target` has these columns in the table's types.
-    Clocks are those of `zone`.
+    Dates and timestamps without a time zone are read in `zone`.
     """
 
     values: tuple[tuple[str, Node], ...]
@@ -105,7 +105,7 @@ class ColumnAssignments:
 
     def _assigned(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         computed = {name: evaluate(node, rows) for name, node in self.values}
-        rules = RowRules(StructType(), zone=self.zone, assign=True)
+        rules = RowRules(StructType(), zone=self.zone, assigns=True)
         plain = AssignedRows(self.target, (), rules, None)
         return plain.apply(rows.select(self.target.names), computed)
 

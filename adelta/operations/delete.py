@@ -110,7 +110,7 @@ async def _stage(
     configuration = tx.configuration
     configuration.check_removable(table.uri)
     copied, planned = 0, {}
-    num_vectors_removed: int | None = None  # as it is staged
+    num_vectors_removed: int | None = None  # None: the count of the staged files
     if where is None or await in_thread(decided_by_partition, where, configuration):
         deleted = await in_thread(_live_rows, files)
         scanned = watch.lap_ms()

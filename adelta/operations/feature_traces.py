@@ -1,6 +1,6 @@
 """The commit that removes whatever uses a table feature from the latest version of a table.
 
-DROP FEATURE begins with it. By itself it is what happens where a table stops mapping its columns.
+DROP FEATURE begins with this commit. Setting `delta.columnMapping.mode` to ``none`` is this commit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ async def remove_traces(
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AlterMetrics:
-    """Commit a version that does not use `feature`; without a version where none does already.
+    """Commit a version that does not use `feature`, unless the latest version is one already.
+
+    The result has no version in that case.
 
     Data files are rewritten where their rows depend on the feature. `properties` are set in the
     same commit. The protocol stays as it is.

@@ -3,14 +3,14 @@
 Looked at are the commits (no gap), every checkpoint (readable, and equal to the commits), the
 latest version's checksum, and every live file with its deletion vector (there, of the right size,
 intact). A deep check also reads every page of every file, and every commit. Two kinds of damage are
-repaired. Files that are gone are taken out of the table, and their rows with them. A lost deletion
-vector is not: without it deleted rows would come back, and without the file live rows would go.
+repaired. Missing files are removed from the table, and their rows with them; outdated checksum
+files of Hadoop's are deleted. A lost deletion vector is not repaired: without it deleted rows would
+come back, and without the file live rows would be lost.
 
-On a local disk Spark keeps a hidden checksum file beside each file that it writes, and refuses to
-read a file that contradicts it. Those of the log's files and of manifests are checked. One that is
-wrong is left from an earlier version of its file, and a repair deletes it. Data files are never
-replaced: where one of them contradicts its checksum, which a deep check reports, one of the two is
-damaged, and both stay.
+On a local disk, Spark keeps a hidden checksum file next to each file that it writes, and refuses to
+read a file that does not match. Files in the log and manifests are replaced in place, so a checksum
+that does not match is one of an earlier version. Data files are never replaced, so one of the two
+is damaged; only a deep check compares these, and it keeps both.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class FsckProblem:
     """One thing that is wrong.
 
     `kind` is one of ``missing commit``, ``commit``, ``checkpoint``, ``checksum``,
-    ``missing file``, ``file``, ``deletion vector`` and ``hadoop checksum``; `path` is as the log
-    has it, or that of the checksum file; `message` says what is wrong with it.
+    ``missing file``, ``file``, ``deletion vector`` and ``hadoop checksum``; `path` is the path in
+    the log, or the path of the checksum file; `message` says what is wrong with it.
     """
 
     kind: str
@@ -81,7 +81,7 @@ class FsckReport:
     check has read, `num_pages_unchecked` those of them that have no checksum and were only decoded;
     None where it was not deep. `repaired_version` is the one that takes the missing
     files out of the table; None where nothing was written. `deleted_checksums` are the paths of the
-    checksum files of Hadoop's that a repair has deleted.
+    outdated checksum files of Hadoop's that a repair has deleted.
     """
 
     version: int
@@ -128,9 +128,9 @@ async def fsck(
 
     It only looks, by default; the default of deltalake's `repair` is to take them out. Taking them
     out is a commit of its own, ``FSCK`` in the history: earlier versions still name the files.
-    Restore the files instead, where there is a copy of them. On a local disk a repair also deletes
-    the checksum files that Spark has kept of earlier versions of the log's files. `on_progress` is
-    told of checkpoints, files and deletion vectors that were looked at, and then of what a deep
+    Restore the files instead, where there is a copy of them. On a local disk, a repair also deletes
+    Spark's checksum files of earlier versions of files in the log and of manifests. `on_progress`
+    is told of checkpoints, files and deletion vectors that were looked at, and then of what a deep
     check has read. A disk cache is not asked: what it has kept says nothing of the objects.
 
     Raises:
@@ -192,7 +192,7 @@ async def _fsck(
     )
     if dry_run:
         return report
-    report = await _without_checksums(store, report, checksums)
+    report = await _delete_outdated_checksums(store, report, checksums)
     return await _repaired(table, report, files)
 
 
@@ -301,33 +301,34 @@ async def _vector_problems(
 
 
 async def _wrong_checksums(store: ObjectStore, *, deep: bool) -> list[UnfinishedObject]:
-    """Hadoop's checksum files that their files contradict: in the log, or anywhere if `deep`."""
+    """Hadoop's checksum files that do not match in the log and manifests; if `deep`, anywhere."""
     found: list[UnfinishedObject] = []
     if store.local is None:
         return found
     for folder in ("",) if deep else (LOG_DIR, MANIFESTS_DIR):
-        with suppress(OutsideRootError):  # a link to a folder elsewhere
+        with suppress(OutsideRootError):  # The folder is a link to another place.
             found += await store.local.list_wrong_checksums(folder)
     return found
 
 
 def _checksum_problem(checksum: UnfinishedObject) -> FsckProblem:
-    what = "its file contradicts it, so that Spark cannot read the file; "
+    message = "it does not match its file, so that Spark cannot read the file; "
     if _is_outdated(checksum):
-        what += "it is left of an earlier version of the file, and can be deleted"
+        message += "it is from an earlier version of the file, and can be deleted"
     else:
-        what += "one of the two is damaged; delete the checksum if the file proves to be sound"
-    return FsckProblem(HADOOP_CHECKSUM, checksum.path, what)
+        message += "one of the two is damaged; delete the checksum if the file proves to be intact"
+    return FsckProblem(HADOOP_CHECKSUM, checksum.path, message)
 
 
 def _is_outdated(checksum: UnfinishedObject) -> bool:
-    """Whether the checksum is of a file that is replaced in the course of time."""
+    """Whether a checksum that does not match is from an earlier version of its file."""
     return checksum.path.startswith((LOG_DIR, MANIFESTS_DIR))
 
 
-async def _without_checksums(
+async def _delete_outdated_checksums(
     store: ObjectStore, report: FsckReport, checksums: Sequence[UnfinishedObject]
 ) -> FsckReport:
+    """Delete those of `checksums` that are outdated, and return the report with their paths."""
     outdated = [checksum for checksum in checksums if _is_outdated(checksum)]
     await delete_objects(store, outdated)
     return replace(report, deleted_checksums=tuple(checksum.path for checksum in outdated))

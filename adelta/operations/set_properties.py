@@ -43,7 +43,7 @@ _COMMENT = "comment"
 """The property that is the table's description, as Delta Spark has it."""
 
 _UNMAPPED = "none"
-"""The mode of tables that do not map their columns."""
+"""The `delta.columnMapping.mode` of tables without column mapping."""
 
 _RETENTIONS = tuple(
     p.key.lower()
@@ -66,9 +66,8 @@ async def set_properties(
     by ``delta.minReaderVersion`` and ``delta.minWriterVersion``, as by `upgrade_protocol`: none of
     them is kept as a property. The property ``comment`` is the table's description. Before
     `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which takes it along, rows
-    that are there are given ids, in commits of their own. Where `delta.columnMapping.mode` becomes
-    ``none``, all data files are rewritten with the names of columns that users see, in a commit of
-    its own that comes first.
+    that are there are given ids, in commits of their own. If `delta.columnMapping.mode` becomes
+    ``none``, a separate commit first rewrites all data files with the logical names of columns.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -118,9 +117,8 @@ async def unset_properties(
 ) -> AlterMetrics:
     """Remove properties of a table, so that their defaults hold again.
 
-    One that is not set is an error, unless `if_exists`. Where `delta.columnMapping.mode` is
-    removed, all data files are rewritten with the names of columns that users see, in a commit of
-    its own that comes first.
+    One that is not set is an error, unless `if_exists`. If `delta.columnMapping.mode` is removed, a
+    separate commit first rewrites all data files with the logical names of columns.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -231,7 +229,7 @@ async def _stop_mapping(
     user_metadata: str | None,
     storage_options: Mapping[str, str] | None,
 ) -> AlterMetrics:
-    """Rewrite the files of a table that maps its columns, so that it does not; no-op of another.
+    """Rewrite a table with column mapping to one without; the result has no version if it has none.
 
     `properties` are set in the same commit.
     """

@@ -54,7 +54,7 @@ SetValue = LiteralValue | Node
 class UpdateMetrics(RowMetrics):
     """What an update did.
 
-    `num_removed_files` counts files that got a deletion vector as well, as in Delta Spark.
+    As in Delta Spark, `num_removed_files` includes files that got a deletion vector.
     """
 
     num_updated_rows: int = 0
@@ -185,7 +185,7 @@ async def _stage(
         report(
             tx,
             numUpdatedRows=sum(len(each.rows) for each in matched),
-            numRemovedFiles=0 if dry_run else len(matched),  # with a deletion vector, too
+            numRemovedFiles=0 if dry_run else len(matched),  # including those with a new vector
             numCopiedRows=copied,
             executionTimeMs=watch.total_ms(),
             scanTimeMs=scanned,

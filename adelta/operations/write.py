@@ -46,8 +46,9 @@ _log = logging.getLogger("adelta.operations")
 class WriteMetrics:
     """What a write did.
 
-    Where `replace_where` leaves rows in files, the counts take in what is copied of these, and
-    files that get a deletion vector with their other rows, as Delta Spark's metrics do.
+    If `replace_where` keeps some rows of a file, the counts include the rows that are copied, as
+    Delta Spark's metrics do. A file that gets a deletion vector counts as written, with its
+    remaining rows.
 
     `version` is the version that it became. It is None where nothing was committed: because of the
     mode ``ignore``, or because `txn` showed the write as done before, and then `skipped` is true.

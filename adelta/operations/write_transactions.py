@@ -59,9 +59,10 @@ class WriteRequest:
     query and its micro-batch. Without `data_change` it brings rows that the table has already.
     `defined_by` says which statement defines the table, in the place of one that is there.
     `made_of` is the version of the table that the rows were computed from, where they were: all of
-    it counts as read. `columns` are those of the rows, where they say more than an Arrow schema:
-    they are what a new table gets, or one whose schema is merged or overwritten. `assigned_in` is
-    the time zone of a statement that computes the rows, whose values are cast to the table's types.
+    it counts as read. `columns` are the columns of the rows with more detail than their Arrow
+    schema has; a new table, or one whose schema is merged or overwritten, gets them.
+    `assignment_zone` is the time zone of a statement that computes the rows, so that their values
+    are cast to the table's types; it is None if the rows are a caller's data.
     """
 
     kind: WriteKind
@@ -78,7 +79,7 @@ class WriteRequest:
     description: str | None = None
     name: str | None = None
     made_of: int | None = None
-    assigned_in: str | None = None
+    assignment_zone: str | None = None
     on_progress: OnProgress | None = None
     columns: StructType | None = None
 
@@ -102,7 +103,7 @@ class WriteRequest:
             # What is read or staged before the files fixes the version.
             from_latest=self.kind.mode != "append" or self.kind.schema_mode is not None,
             at_version=self.made_of,
-            assigned_in=self.assigned_in,
+            assignment_zone=self.assignment_zone,
         )
 
     @property
@@ -198,7 +199,7 @@ def note_application(tx: TransactionCore, txn: tuple[str, int] | None) -> None:
 
 def _evolve(tx: TransactionCore, schema: pa.Schema, request: WriteRequest) -> None:
     if request.kind.schema_mode == "merge":
-        assigns = request.assigned_in is not None
+        assigns = request.assignment_zone is not None
         merge_schema(tx, request.columns_of(schema), assigns=assigns)
     elif request.kind.schema_mode == "overwrite":
         overwrite_schema(tx, request.columns_of(schema), request.partition_by)

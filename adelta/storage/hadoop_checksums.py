@@ -1,13 +1,14 @@
-"""The checksum files that Hadoop keeps on local disks: ``.NAME.crc`` beside ``NAME``.
+"""Hadoop's checksum files on local disks: ``.NAME.crc`` next to ``NAME``.
 
 Spark reads and writes ``file:`` through Hadoop's `LocalFileSystem`, which writes a checksum file
 with every file, and verifies it at every read. A reader opens ``NAME`` first and its checksum file
-second, and does not verify where there is none. So any other program that replaces or deletes
-``NAME`` has to delete the checksum file first: a reader then sees both files of the old version, or
-no checksum. Left in place, it makes the new ``NAME`` unreadable for Spark (``ChecksumException``).
+second, and does not verify if there is no checksum file. So any other program that replaces or
+deletes ``NAME`` has to delete the checksum file first: a reader then sees both files of the old
+version, or no checksum. A stale checksum file makes the new ``NAME`` unreadable for Spark
+(``ChecksumException``).
 
-A file of such a name that Hadoop did not write is left alone, as Hadoop ignores it when it reads: a
-checksum file begins with ``crc`` and a zero byte, or was cut off before it got that far.
+Only files that Hadoop wrote are deleted: those that begin with ``crc`` and a zero byte, or with a
+part of that, if a crash cut them off. Hadoop ignores any other file of such a name.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _HEADER = struct.Struct(">4si")
 _SUM = struct.Struct(">I")
 _BYTES_AT_ONCE = 4 << 20
 _ABSENT = ABSENT | {errno.ENAMETOOLONG}
-# A link cannot be opened with O_NOFOLLOW, and another user's file may be unreadable. Hadoop may
-# still read both, so they count as checksum files by their names.
+# Links, which O_NOFOLLOW does not open, and unreadable files count as checksum files by their
+# names, because Hadoop may still read them.
 _UNREADABLE = frozenset({errno.ELOOP, errno.EACCES, errno.EPERM})
 
 
@@ -55,7 +56,7 @@ def checksum_name(name: str) -> str:
 
 
 def checked_name(name: str) -> str | None:
-    """The name of the file that a checksum file of this name is for; None for any other name.
+    """The name of the file that the checksum file `name` belongs to; None for any other name.
 
     Example: ``part-1.parquet`` for ``.part-1.parquet.crc``.
     """
@@ -65,7 +66,7 @@ def checked_name(name: str) -> str | None:
 def remove_checksum(directory: int, name: str) -> bool:
     """Delete the checksum file of the file `name` in an open directory.
 
-    Returns whether there was one, so that the directory has to be synced.
+    Returns whether there was one. The caller then has to sync the directory.
 
     Raises:
         OSError: the system refused; the checksum file is still there.
@@ -89,16 +90,16 @@ def remove_checksum(directory: int, name: str) -> bool:
 
 
 def has_checksum(directory: int, name: str) -> bool:
-    """Whether something has the name of the checksum file of `name` in an open directory.
+    """Whether an entry of an open directory has the name of the checksum file of `name`.
 
-    This takes a third of the time of an attempt to delete it, which counts where many files are
-    deleted. It is not for whoever replaces a file: an error of the system counts as no.
+    This takes a third of the time of `remove_checksum`, which matters when many files are deleted.
+    An error of the system counts as no, so code that replaces files must not rely on it.
     """
     return os.access(checksum_name(name), os.F_OK, dir_fd=directory)
 
 
 def is_orphan(directory: int, name: str) -> bool:
-    """Whether the entry `name` of an open directory is a checksum file without its file."""
+    """Whether the entry `name` of an open directory is a checksum file whose file is missing."""
     checked = checked_name(name)
     if checked is None:
         return False
@@ -110,10 +111,11 @@ def is_orphan(directory: int, name: str) -> bool:
 
 
 def contradicts(directory: int, name: str) -> bool:
-    """Whether the entry `name` of an open directory is a checksum file that its file contradicts.
+    """Whether an entry of an open directory is a checksum file that does not match its file.
 
-    Hadoop's readers refuse such a file. Links are not followed. The file is opened first, as Hadoop
-    does it, so that a file that is just being replaced is not compared with another's checksum.
+    Hadoop refuses to read such a file. This reads the whole file. Links are not followed. The file
+    is opened before its checksum file, as Hadoop does, so that a file that is being replaced is not
+    compared with the checksum of the next version.
 
     Raises:
         OSError: the system refused.
@@ -136,7 +138,7 @@ def contradicts(directory: int, name: str) -> bool:
 
 
 def _opened(stack: ExitStack, name: str, directory: int) -> BinaryIO | None:
-    """The open file, which is closed with the stack; None if no regular file has that name."""
+    """The file, opened until the stack closes; None if no regular file has that name."""
     try:
         descriptor = os.open(name, READ | os.O_NOFOLLOW, dir_fd=directory)
     except OSError as error:
@@ -150,7 +152,7 @@ def _opened(stack: ExitStack, name: str, directory: int) -> BinaryIO | None:
 
 
 def _block_sums(data: BinaryIO, block_bytes: int) -> Iterator[int]:
-    """The CRC-32 of each block of a file, of which little is in memory at once."""
+    """The CRC-32 of each block of a file, which is read in small parts."""
     while piece := data.read(min(block_bytes, _BYTES_AT_ONCE)):
         value, left = zlib.crc32(piece), block_bytes - len(piece)
         while left and (piece := data.read(min(left, _BYTES_AT_ONCE))):
@@ -159,6 +161,7 @@ def _block_sums(data: BinaryIO, block_bytes: int) -> Iterator[int]:
 
 
 def _is_checksum(directory: int, hidden: str) -> bool:
+    """Whether the entry `hidden` has, or may have, the content of a checksum file."""
     try:
         descriptor = os.open(hidden, READ | os.O_NOFOLLOW, dir_fd=directory)
     except OSError as error:

@@ -51,10 +51,10 @@ _kept: list[BoundPool] = []  # connections that collecting would close at the wr
 class HttpOptions:
     """How to connect, and how long to wait, in seconds. `timeout` bounds one whole request.
 
-    `read_timeout` bounds how long nothing comes. Within it the head of an answer, and the body of
-    an answer to a read, has to end or to bring `LEAST_BYTES` more. Of servers those are trusted
-    whose certificates are vouched for by one in `ca_bundle`, a file or a folder, or by the system's
-    where that is None.
+    `read_timeout` limits how long a server may send nothing. Within it, the head of a response, and
+    the body of a response to a read, also has to end or to bring `LEAST_BYTES` more. Of servers
+    those are trusted whose certificates are vouched for by one in `ca_bundle`, a file or a folder,
+    or by the system's where that is None.
     """
 
     connect_timeout: float = 5.0

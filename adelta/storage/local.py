@@ -8,8 +8,8 @@ Guarantees beyond the port's, on a POSIX file system:
   at worst a hidden file named ``.adelta-tmp-*``, which `list` leaves out.
 * Nothing is written or deleted through a link below the root (`local_root` says how). Reading
   follows links.
-* No file is left beside a checksum that Hadoop has kept of an earlier one: ``.NAME.crc`` is deleted
-  before ``NAME`` is replaced, created or deleted (`hadoop_checksums` says how).
+* Hadoop's checksum file ``.NAME.crc`` is deleted before ``NAME`` is replaced, created or deleted,
+  so that Spark can read the new ``NAME`` (`hadoop_checksums` says how).
 * `list` follows the order of whole paths, not of directory entries: ``a-b`` comes before ``a/c``.
 * Nothing is read that lies outside the root but for links, or below one of the roots that links may
   lead to; of directories elsewhere nothing is listed.
@@ -478,15 +478,15 @@ class LocalStore(NoCopies, ObjectStore):
         return FolderPage(objects, folders)
 
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
-        """Hidden files below a directory: of puts that were broken off, or are under way.
+        """Hidden files of interrupted or running puts below a directory.
 
-        With them are Hadoop's checksums of files that are gone. Raises: OutsideRootError,
+        Hadoop's checksum files whose file is missing are among them. Raises: OutsideRootError,
         StorageError.
         """
         return await in_io_thread(self._below.find, directory.rstrip("/"), is_left_behind)
 
     async def list_wrong_checksums(self, directory: str) -> tuple[UnfinishedObject, ...]:
-        """Hadoop's checksum files below a directory that contradict their files, which are read.
+        """Hadoop's checksum files below a directory that do not match their files. Reads the files.
 
         Raises: OutsideRootError, StorageError.
         """
@@ -520,9 +520,9 @@ class LocalStore(NoCopies, ObjectStore):
     ) -> int:
         """Delete empty directories that have not changed since a time; how many there were.
 
-        Of those among `emptied`, which end in ``/``, the time does not count. Hidden files of
-        writes that were broken off, and Hadoop's checksums of files that are gone, are deleted
-        before, if they have not changed since that time.
+        The time does not count for those in `emptied`, whose paths end in ``/``. Before that, hidden
+        files of interrupted writes, and Hadoop's checksum files whose file is missing, are deleted
+        if they have not changed since that time.
 
         Raises:
             StorageError: the file system refused.

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 NO_OBJECT = ABSENT | {errno.ELOOP}
-"""The system's errors that say that no file is there, or a link in a circle."""
+"""Error numbers that mean that there is no file: nothing has the name, or links form a circle."""
 
 READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a named pipe would be waited for
 

@@ -93,7 +93,7 @@ class LocalRoot:
     def remove(self, paths: Iterable[str]) -> None:
         """Delete the regular files at `paths`; one that is not there is no error.
 
-        Hadoop's checksum of each goes first, also where its file is not there any more.
+        Hadoop's checksum file of each is deleted first, even if the file itself is missing.
         Directories are passed over, as they are no objects. What is deleted stays so after a crash.
         All of it is tried before an error is raised.
 
@@ -125,9 +125,9 @@ class LocalRoot:
     def find(
         self, directory: str, wants: Callable[[int, str], bool]
     ) -> tuple[UnfinishedObject, ...]:
-        """The regular files below the directory at a path that are wanted; none if it is missing.
+        """The regular files below a directory for which `wants` is true; none if it is missing.
 
-        `wants` decides by an open directory and a name in it.
+        `wants` gets the descriptor of an open directory and the name of an entry in it.
 
         Raises:
             OutsideRootError: a link is in the way.
@@ -178,10 +178,10 @@ class LocalRoot:
     ) -> int:
         """Delete empty directories that have not changed since a time; how many there were.
 
-        Of those among `emptied`, which end in ``/``, the time does not count. What `hides` is true
-        for stays, and what it is in. Hidden files of writes that were broken off, and Hadoop's
-        checksums of files that are gone, are deleted before, if they have not changed since that
-        time.
+        The time does not count for those in `emptied`, whose paths end in ``/``. Names for which
+        `hides` is true stay, and so do the directories that hold them. Before that, hidden files of
+        interrupted writes, and Hadoop's checksum files whose file is missing, are deleted if they
+        have not changed since that time.
 
         Raises:
             OSError: the system refused.
@@ -301,7 +301,7 @@ def _close(directory: int) -> None:
 
 
 def _remove(directory: int, name: str, file: str) -> bool:
-    """Whether there was a file of the name, or Hadoop's checksum of one, which is gone now."""
+    """Delete a file and its Hadoop checksum; whether there was one, so that a sync is needed."""
     had_checksum = False
     try:
         try:
@@ -318,7 +318,7 @@ def _remove(directory: int, name: str, file: str) -> bool:
                 f"{file!r} is not deleted, since it is a link, a device or a pipe, and no file; "
                 "delete it by hand"
             )
-    except FileNotFoundError:  # by another process, just now
+    except FileNotFoundError:  # Another process has just deleted it.
         return had_checksum
     except OSError as error:
         if isinstance(error, StorageError):

@@ -115,10 +115,10 @@ def prune(
     is_old: Callable[[str, os.stat_result], bool],
     older_than_ms: int,
 ) -> tuple[int, bool]:
-    """How many directories have gone from a directory, and whether nothing is in it now.
+    """Delete empty directories below a directory: how many there were, and whether it is empty now.
 
-    What `is_left_behind` says that writers and deletions have left is deleted before, if it has not
-    changed since a time.
+    Before that, files for which `is_left_behind` is true are deleted, if they are older than
+    `older_than_ms`.
     """
     gone, num_files = 0, 0
     directories: list[str] = []
@@ -132,7 +132,7 @@ def prune(
             checked = checked_name(entry.name)
             if is_hidden(entry.name) or (checked is not None and not hides(checked)):
                 left_behind.append(entry.name)
-    empty = num_files == sum(_swept(directory, name, older_than_ms) for name in left_behind)
+    empty = num_files == sum(_delete_old(directory, name, older_than_ms) for name in left_behind)
     for name in directories:
         below = f"{path}{name}/"
         with _child(directory, name) as child:
@@ -152,8 +152,8 @@ def prune(
     return gone, empty
 
 
-def _swept(directory: int, name: str, older_than_ms: int) -> bool:
-    """Whether a file that may be left behind is, has not changed since a time, and is deleted."""
+def _delete_old(directory: int, name: str, older_than_ms: int) -> bool:
+    """Delete an old file for which `is_left_behind` is true; whether it was one and is deleted."""
     try:
         if not is_left_behind(directory, name):
             return False

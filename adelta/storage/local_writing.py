@@ -4,8 +4,8 @@ The file is synced and closed before it gets its name, and its directory is sync
 the one call that gives it the name, every failure is certain: there is nothing. From there on
 nothing is: `NewFile.create` then says so by its error.
 
-Hadoop's checksum of an earlier file of that name is deleted just before, and durably where there
-was one: after a crash, too, no file is beside the checksum of another.
+Hadoop's checksum file of an earlier file of that name is deleted first, and the deletion is synced.
+So no crash leaves a new file next to the checksum of an old one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_hidden(name: str) -> bool:
 
 
 def is_left_behind(directory: int, name: str) -> bool:
-    """Whether the entry `name` of an open directory is hidden, or Hadoop's checksum of no file."""
+    """Whether an entry of an open directory is hidden, or a Hadoop checksum without its file."""
     return is_hidden(name) or is_orphan(directory, name)
 
 
@@ -129,8 +129,8 @@ class NewFile:
             )
             self._is_hidden_there = False
             os.fsync(self._directory)
-            # Spark renames a file before its checksum: one of a file that Spark has put here just
-            # before the replacement may have come only now.
+            # Spark renames a file before its checksum. If it did so just before this replacement,
+            # its checksum may have arrived only now.
             self._remove_checksum()
         return meta_of(self._path, status)
 
@@ -166,7 +166,7 @@ class NewFile:
         return status
 
     def _remove_checksum(self) -> None:
-        """Delete what Hadoop has kept of another file of the name, so that it stays deleted."""
+        """Delete Hadoop's checksum of the file that had this name before, and sync the deletion."""
         if remove_checksum(self._directory, self._name):
             os.fsync(self._directory)
 

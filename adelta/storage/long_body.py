@@ -10,8 +10,8 @@ much again as has come of it, and `LONGEST_AHEAD` at first.
 What comes when no answer is waited for ends the connection: aiohttp would take it for the answer to
 the next request, as a server's that answers twice.
 
-A sender that keeps the connection alive with a few bytes now and then is given up as one that sends
-nothing is. The time of our own pauses, and the time in which the loop was busy, do not count.
+A server that sends only a few bytes now and then times out like one that sends nothing. Pauses of
+the receiver, and time in which the event loop was busy, do not count.
 
 However many connections have bytes at once, the loop takes no more than a bounded number of them
 between two turns: those that come after it are asked again at the next turn.
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 LEAST_BYTES = 1 << 10
-"""Bytes that have to come within the read timeout, unless the answer ends earlier."""
+"""Bytes that have to arrive within each read timeout, unless the response ends earlier."""
 
 LONG_BODY = 128 << 10
 """Bytes from which on a body waits to be claimed."""
@@ -105,8 +105,8 @@ class BodyConnection(Connection):
 
     A body may take `timeout` seconds: aiohttp sees to that for what it receives itself, alone.
 
-    The head of an answer, and its body after `hold_to_rate`, has to end or to bring `LEAST_BYTES`
-    within `read_timeout` seconds. aiohttp itself only limits how long nothing comes.
+    The head of a response, and its body after `hold_to_rate`, has to end or to bring `LEAST_BYTES`
+    within `read_timeout` seconds. aiohttp itself only limits how long nothing arrives.
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class BodyConnection(Connection):
         self.timeout = timeout
         self._patience = read_timeout
         self._held_to_rate = False
-        self._arrived_at: float | None = None  # when bytes came last
-        self._waited_s = 0.0  # for `_arrived_bytes`, which are those of this period
+        self._arrived_at: float | None = None  # when the last bytes arrived
+        self._waited_s = 0.0  # how long `_arrived_bytes` took
         self._arrived_bytes = 0
         self._turn = turn
         self._head = memoryview(bytearray(_HEAD))
@@ -183,14 +183,15 @@ class BodyConnection(Connection):
         self._wake()
 
     def hold_to_rate(self) -> None:
-        """Expect the body of the answer at the rate that its head had to come at."""
+        """Apply the least rate to the body of the response as well."""
         self._held_to_rate = True
 
     def _check_rate(self, count: int) -> None:
-        """Give up a sender of which too little has come since the last check was passed.
+        """Fail the response if too few bytes have arrived during the last read timeout.
 
-        Each arrival counts as a part of the read timeout at most: a longer gap may be a pause of
-        ours or a busy loop, and a sender that is silent for so long meets aiohttp's own timeout.
+        A gap between two arrivals counts as a quarter of the read timeout at most. A longer gap may
+        be a pause of the receiver or a busy event loop; a server that really sends nothing for the
+        read timeout runs into aiohttp's own timeout.
         """
         if not self._held_to_rate or self._patience is None:
             return
@@ -352,7 +353,7 @@ def unclaim(response: aiohttp.ClientResponse) -> None:
 
 
 def hold_to_rate(response: aiohttp.ClientResponse) -> None:
-    """Give up the body of the answer, if some of it is still to come, once it comes too slowly."""
+    """Fail the response if the rest of its body arrives at less than the least rate."""
     connection = None if response.connection is None else response.connection.protocol
     if isinstance(connection, BodyConnection):
         connection.hold_to_rate()

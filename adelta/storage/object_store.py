@@ -105,10 +105,10 @@ class FoundFiles:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedObject:
-    """What a put has left behind that was broken off, or has so far that is under way.
+    """A file that `list` leaves out: that of an interrupted or running put, or a stale checksum.
 
-    So is a checksum file of Hadoop's that nobody needs. `path` is its own for the time being,
-    `last_modified_ms` when it was last written to.
+    A stale checksum is a checksum file of Hadoop's that is outdated, or whose file is missing.
+    `path` is the path of this file itself, `last_modified_ms` the time of its last change.
     """
 
     path: str
@@ -421,14 +421,14 @@ class LocalFiles(NearbyObjects, Protocol):
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
         """What puts have left below a directory, which `list` leaves out, and `delete` takes.
 
-        With them are the checksums of files that are gone, which Hadoop keeps beside local files.
+        Hadoop's checksum files whose file is missing are among them.
 
         Raises: OutsideRootError, StorageError.
         """
         ...
 
     async def list_wrong_checksums(self, directory: str) -> tuple[UnfinishedObject, ...]:
-        """Hadoop's checksum files below a directory that contradict their files, which are read.
+        """Hadoop's checksum files below a directory that do not match their files. Reads the files.
 
         Raises: OutsideRootError, StorageError.
         """
@@ -453,9 +453,9 @@ class LocalFiles(NearbyObjects, Protocol):
     ) -> int:
         """Delete empty directories that have not changed since a time; how many there were.
 
-        Of those among `emptied`, which end in ``/``, the time does not count. Hidden files of
-        writes that were broken off, and Hadoop's checksums of files that are gone, are deleted
-        before, if they have not changed since that time.
+        The time does not count for those in `emptied`, whose paths end in ``/``. Before that, hidden
+        files of interrupted writes, and Hadoop's checksum files whose file is missing, are deleted
+        if they have not changed since that time.
 
         Raises: StorageError.
         """

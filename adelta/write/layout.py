@@ -197,7 +197,7 @@ def _rules(spec: WriteSpec, schema: t.StructType) -> RowRules:
         zone=spec.zone,
         now=spec.now,
         partition_by=spec.partition_columns,
-        assign=spec.assigns,
+        assigns=spec.assigns,
     )
 
 

@@ -126,8 +126,9 @@ class RowRules:
     are bound when they are needed: one that adelta cannot evaluate harms no row that has a value.
     `shapes` are the columns that hold some, at any depth, and `texts` the partition columns whose
     values may be empty, which is null to a table: rules are of what will be there. Dates and times
-    become times of the other kind by the clocks of `zone`. Rules that `assign` are for values that
-    a statement computes, which are cast to the table's types; other rows are data.
+    become times of the other kind by the clocks of `zone`. With `assigns`, the rows
+    are computed by a statement, and their values are cast to the table's types; without it, they
+    are a caller's data, and a value that does not fit is refused.
     """
 
     schema: StructType
@@ -137,7 +138,7 @@ class RowRules:
     shapes: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     zone: str = "UTC"
-    assign: bool = False
+    assigns: bool = False
 
     @classmethod
     def of(
@@ -151,7 +152,7 @@ class RowRules:
         zone: str = "UTC",
         now: datetime | None = None,
         partition_by: Collection[str] = (),
-        assign: bool = False,
+        assigns: bool = False,
     ) -> RowRules:
         """The rules of a table with this schema and these properties.
 
@@ -186,7 +187,7 @@ class RowRules:
         generated = tuple((each.field, each.bound(schema)) for each in computed)
         shapes = tuple(f.name for f in schema if holds_shapes(f.type))
         texts = tuple(f.name for f in schema if f.name in partition_by and f.type in _MAY_BE_EMPTY)
-        return cls(schema, tuple(defaults), generated, tuple(checks), shapes, texts, zone, assign)
+        return cls(schema, tuple(defaults), generated, tuple(checks), shapes, texts, zone, assigns)
 
     def apply(self, rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
         """`rows` in the table's schema, `target` in Arrow's types, complete and checked.
@@ -197,7 +198,7 @@ class RowRules:
                 satisfy a rule.
             InvalidExpressionError: a value cannot be computed.
         """
-        rows = (assign_rows if self.assign else times_in_zone)(rows, target, self.zone)
+        rows = (assign_rows if self.assigns else times_in_zone)(rows, target, self.zone)
         given = {name.lower() for name in rows.schema.names}
         for default in self.defaults:
             if default.field.name.lower() not in given:

@@ -117,7 +117,7 @@ class WriteSpec:
     are of `zone`, and so are times that name no zone. Defaults that tell the time tell `now`, the
     same in all of a statement's files; without it they are refused.
 
-    Values of rows that a statement computes are cast to the table's types where it `assigns` them.
+    With `assigns`, the rows are computed by a statement, and are cast to the table's types.
 
     All of that is for new rows. Where the `content` is ``copies``, rows are complete and have been
     held to the rules before; they come with the hidden `row_id_columns` where the table has these.

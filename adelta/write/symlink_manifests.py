@@ -36,7 +36,7 @@ __all__ = ["MANIFESTS_DIR", "ManifestsWritten", "keep_manifests", "write_manifes
 
 
 MANIFESTS_DIR = "_symlink_format_manifest/"
-"""Where a table's symlink manifests are."""
+"""The folder of a table's symlink manifests."""
 
 _NAME = "manifest"
 

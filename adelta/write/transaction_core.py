@@ -160,9 +160,9 @@ class TransactionCore(TransactionLife):
             files=self._request.data_files,
             where=await condition_of(where, now=now),
             content=content,
-            zone=self._request.assigned_in or "UTC",
+            zone=self._request.assignment_zone or "UTC",
             now=now,
-            assigns=self._request.assigned_in is not None,
+            assigns=self._request.assignment_zone is not None,
         )
         async with aclosing(record_batches(data)) as batches:
             written = await write_rows(self.store, spec, batches, changes=changes)

@@ -82,8 +82,8 @@ class TransactionRequest:
         commits_empty: whether it becomes a version even if it changes nothing.
         from_latest: whether it begins with a look at the log, and not with what is known of it.
         at_version: the version that it begins on, whatever came after; None is the newest.
-        assigned_in: the time zone of the statement that computes the rows, whose values are cast to
-            the table's types; None is for rows that are data.
+        assignment_zone: the time zone of the statement that computes the rows, so that their values
+            are cast to the table's types; None if the rows are a caller's data, which must fit.
         by_hand: whether code of the caller's runs between its verbs, as no operation's does.
         transaction_id: the `txnId` that it bears; None is one of its own.
         commits: what the commits of the handle say beside, and how they are made.
@@ -100,7 +100,7 @@ class TransactionRequest:
     commits_empty: bool = False
     from_latest: bool = False
     at_version: int | None = None
-    assigned_in: str | None = None
+    assignment_zone: str | None = None
     by_hand: bool = False
     transaction_id: str | None = None
     commits: CommitOptions = AS_USUAL

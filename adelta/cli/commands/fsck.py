@@ -1,7 +1,7 @@
 """Whether everything is there that a table's log speaks of; exit status 1 where something is not.
 
-Nothing is written unless --repair says so: then files that are gone are taken out of the table, and
-outdated checksum files of Hadoop's are deleted.
+Nothing is changed without --repair, which removes missing files from the table, and deletes
+outdated checksum files of Hadoop's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="take missing files out of the table, and delete Hadoop's outdated checksum files",
+        help="remove missing files from the table, and delete outdated checksum files of Hadoop",
     )
 
 

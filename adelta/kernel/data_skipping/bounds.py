@@ -2,12 +2,12 @@
 
 Timestamps are cut to milliseconds, and offsets of time zones were once cut to minutes. Dates before
 1582 were once Julian. Long strings were once closed with a character that is not the greatest, and
-cut in the middle of a surrogate pair. Floats are written by their shortest digits, which stand for
-another double once the column has been widened to doubles. NaN is the least value of a file for
-writers that propagate it. Decimals are rounded to doubles (`wide_decimals`).
+cut within a surrogate pair. Floats are written with their shortest digits, which parse as a
+different double after the column has been widened to `double`. Some writers state NaN as the
+minimum of a file that holds a NaN. Decimals are rounded to doubles (`wide_decimals`).
 
-`value_patterns` does the same to JSON that is not parsed: a rule here needs its counterpart there.
-`docs/how_it_works.md` lists for users which statistic is trusted how far.
+`value_patterns` applies the same rules to JSON that is not parsed: a rule here needs its
+counterpart there. `docs/how_it_works.md` tells users how far each statistic is trusted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _JULIAN_DAYS = 12
 _END_OF_DATES = 1 << 31
 _OLD_TIE_BREAKER, _TIE_BREAKER = "\ufffd", "\U0010ffff\U0010ffff"
 _HALF_A_PAIR = "?"
-"""What Java encodes half of a surrogate pair as, where a maximum was cut within one."""
+"""What Java writes for half of a surrogate pair, when it cuts a maximum within one."""
 
 
 def widen(values: Values, statistic: Statistic) -> Values:

@@ -3,8 +3,7 @@
 `Skipping` is a predicate made ready to be asked of files, in two steps, so that statistics are
 loaded only for files that their partition values do not exclude, and only those that it names.
 
-Statistics of other writers may be rounded or truncated. `widen` moves bounds outward by what may be
-missing.
+Other writers may round or truncate statistics. `widen` moves bounds outward by as much.
 """
 
 from __future__ import annotations
@@ -270,7 +269,7 @@ def _leaf(parsed: Values, statistic: Statistic) -> Values:
 
 
 def _may_be_rounded(source: Any, target: Any) -> bool:
-    """Whether statistics of the type `source` may not be exact in a column of the type `target`."""
+    """Whether bounds stored as `source` may be inexact for a column of the type `target`."""
     if pa.types.is_floating(source):
         return not pa.types.is_floating(target)
     return pa.types.is_timestamp(source) and pa.types.is_date(target)

@@ -6,9 +6,9 @@ The statistics of a file that are no JSON, or not of the type expected, are as i
 there: they cost the file its chance to be skipped, and the scan nothing else.
 
 Decimals are read from their digits, never through a double. Dates and times are read from their
-texts. A timestamp without a time zone is as good as missing, since its writer's zone is unknown; so
-is a date with a time, which may be the date of another zone, and an integer beyond 2**53 that is
-written as a fraction (9.1e15), which has been rounded.
+texts. These bounds count as missing: a timestamp without a time zone, since its writer's zone is
+unknown; a date with a time, which may be the date in another time zone; and an integer beyond 2**53
+in floating-point notation (9.1e15), which has been rounded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CHUNK_BYTES = 32 << 20
 _CHUNK_ROWS = 1 << 17
 _BLOCK_BYTES = 1 << 20
 _EXACT = Context(prec=100)
-_LARGEST_EXACT_INTEGER = (1 << 53) - 1  # of those that a double keeps apart from their neighbors
+_LARGEST_EXACT_INTEGER = (1 << 53) - 1  # A double can hold it and both of its neighbors.
 _INTEGERS = {t.BYTE: 7, t.SHORT: 15, t.INTEGER: 31, t.LONG: 63}
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _ZONED = re.compile(r".*\d:\d\d.*(?:[Zz]|[+-]\d\d?(?::?\d\d)?)", re.DOTALL)
@@ -100,10 +100,11 @@ def _parse_chunk(
     odd = pc.fill_null(pc.match_substring_regex(texts, pattern=_NAMED_NUMBER), False)
     if not odd.true_count or odd.true_count == len(odd):
         return _parse_each(texts, statistics)
-    # The texts of infinities, which Arrow does not read, are few as a rule.
+    # Arrow cannot parse infinities, which are strings. Usually few files have them.
     plain = _parse_chunk(pc.filter(texts, pc.invert(odd)), statistics)
     named = _parse_each(pc.filter(texts, odd), statistics)
-    places = pc.array_sort_indices(odd)  # of the plain ones first, each in their order
+    # Sorting is stable: rows without infinities come first, and keep their order.
+    places = pc.array_sort_indices(odd)
     back = pc.array_sort_indices(places)
     return {path: pa.concat_arrays([plain[path], named[path]]).take(back) for path in plain}
 
@@ -286,6 +287,6 @@ def _number(value: float | Decimal, kind: t.DataType, *, up: bool) -> Any:
         return None
     whole = int(exact)
     if whole != exact or (not isinstance(value, int) and abs(whole) > _LARGEST_EXACT_INTEGER):
-        return None  # a writer that converts integers to doubles has rounded it
+        return None  # The writer has rounded it to a double.
     limit = 1 << _INTEGERS[kind]
     return whole if -limit <= whole < limit else None

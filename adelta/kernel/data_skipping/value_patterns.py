@@ -26,7 +26,7 @@ _INTEGER_DIGITS: dict[t.DataType, int] = {t.BYTE: 2, t.SHORT: 4, t.INTEGER: 9, t
 
 _FRACTION_DIGITS = 15
 _ROUNDED_DIGITS = 14
-"""Bounds of decimals that may be rounded are less than one from exact with so many whole digits."""
+"""With at most so many integer digits, a rounded bound of a decimal is off by less than one."""
 
 _LONGEST_PREFIX = 24  # characters of a text that are compared
 _FRACTION = r"(?:\.\d+)?"
@@ -209,8 +209,8 @@ def _texts(data_type: t.DataType, limit: Any, up: bool) -> list[str]:
 def _others(code: int, up: bool) -> str:
     """The characters after, or before, the one of that code.
 
-    Not a quote and a backslash, which JSON escapes, and not a question mark, which may be half of a
-    surrogate pair.
+    Quotes and backslashes are left out because JSON escapes them, and question marks because one
+    may stand in for half of a surrogate pair.
     """
     found = ""
     low, high = (code + 1, 0x10FFFF) if up else (0x20, code - 1)

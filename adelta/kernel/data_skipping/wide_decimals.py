@@ -1,9 +1,9 @@
-"""Bounds of decimals that have more digits than a double, widened by what writers may have rounded.
+"""Bounds of decimals with more digits than a double holds, widened by possible rounding errors.
 
 Some writers, deltalake among them, convert the bounds of decimals to doubles before they write
-them, and scale by a power of ten on the way. The first 15 significant digits survive that; of the
-others nothing is certain. Whole numbers beyond int64 are written as its least or greatest value.
-The log does not say who wrote a file, so the bounds of every writer are read this way.
+them, and scale them by a power of ten. The first 15 significant digits survive that; the others may
+be wrong. Integers beyond int64 are written as the least or the greatest int64. The log does not say
+who wrote a file, so the bounds of every file are read this way.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ EXACT_DIGITS: Final = 15
 """How many significant digits of a decimal a double always keeps."""
 
 _RELATIVE_ERROR = 2e-15
-"""More than seven roundings to a double, each of at most 2**-53, can add up to.
+"""An upper limit for the relative error of seven roundings, each of at most 2**-53.
 
-They are: the integer, its power of ten (twice), the quotient, a step of two towards zero, the text.
+A writer may round the integer, its power of ten (twice), the quotient, a truncation (which counts
+twice) and the text.
 """
 
 _WORD = 1 << 64
@@ -44,7 +45,8 @@ def widen_decimals(values: Values, up: bool) -> Values:
     precision, scale = values.type.precision, values.type.scale
     if precision <= EXACT_DIGITS:
         return values
-    # At greater scales the text of a double has digits beyond the last place, which readers drop.
+    # At greater scales, the text of a double may have more fractional digits than the type, and
+    # readers cut them off.
     limit = 10**EXACT_DIGITS if scale <= EXACT_DIGITS else 0
     least, greatest = (_unscaled(number, values.type) for number in (-limit, limit))
     are_exact = pc.and_(pc.less(values, greatest), pc.greater(values, least))
@@ -59,7 +61,7 @@ def _unscaled(number: int, kind: Any) -> Any:
 
 
 def _without_limits(values: Values) -> Values:
-    """The values that are no limit of int64; NULL for the others."""
+    """The values, with NULL in the place of the limits of int64."""
     kind = values.type
     for limit in INT64_LIMITS:
         if len(str(abs(limit))) <= kind.precision - kind.scale:

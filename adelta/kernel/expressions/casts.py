@@ -75,7 +75,7 @@ _NAMED_FLOATS = {
 }
 _BLANK = "".join(map(chr, range(33))) + "\x7f"
 _MICROS = 1_000_000
-_FARTHEST_DAY = (1 << 63) // 86_400_000_000  # from 1970, that timestamps reach
+_FARTHEST_DAY = (1 << 63) // 86_400_000_000  # of timestamps, in days from 1970
 _FIRST_INSTANT, _LAST_INSTANT = -(1 << 63), (1 << 63) - 1
 
 
@@ -407,10 +407,10 @@ def _from_time(
 
 
 def _number_to_timestamp(values: Values, is_try: bool) -> Values:
-    """Instants by their seconds since 1970; out of range, they are what Spark makes of them."""
+    """Timestamps from seconds since 1970; values out of range are cast as Spark casts them."""
 
     def instant(seconds: Any) -> int | None:
-        if isinstance(seconds, Decimal):  # of which the low 64 bits are taken
+        if isinstance(seconds, Decimal):  # Spark keeps the low 64 bits of the product.
             product = _PRODUCTS.multiply(seconds, _MICROS)
             micros = int(product.to_integral_value(ROUND_DOWN, _EXACT))
             return (micros + (1 << 63)) % (1 << 64) - (1 << 63)
@@ -440,7 +440,7 @@ def _between_numbers(values: Values, to: t.DataType, target: pa.DataType, is_try
         whole = pc.trunc(values.cast(pa.float64(), safe=False))
         below = pc.less(whole, float(limit))
         fits = pc.and_(pc.greater_equal(whole, float(-limit)), below)
-        if to == t.LONG:  # whose end, as a double, is 2^63, which becomes the last integer
+        if to == t.LONG:  # As a double, the largest long is 2^63, which Spark casts to it.
             fits = pc.or_(fits, pc.equal(whole, float(limit)))
         kept = pc.trunc(_spoilt(values, pc.invert(fits), to, is_try))
         if to == t.LONG and pc.any(pc.invert(below), min_count=0).as_py():
@@ -458,7 +458,10 @@ def _between_numbers(values: Values, to: t.DataType, target: pa.DataType, is_try
 
 
 def _whole_of_decimal(value: Decimal, limit: int, by_double: bool) -> int | None:
-    """The integer that is left without a fraction; Spark compares wide decimals as doubles."""
+    """A decimal truncated to an integer, or None if it does not fit.
+
+    Spark checks the range of wide decimals as doubles (`by_double`).
+    """
     whole = int(value)
     if by_double and not (math.floor(float(value)) < limit and math.ceil(float(value)) >= -limit):
         return None
@@ -473,13 +476,13 @@ def _to_decimal(values: Values, to: t.DecimalType, target: pa.DataType, is_try: 
         try:
             return _rounded(values, to).cast(target)
         except pa.ArrowInvalid:
-            pass  # a value does not fit: look at each, and say which one
+            pass  # A value does not fit. The cast of each value below finds which.
 
     def fit(value: Any) -> Decimal | None:
         if isinstance(value, float):
             if not math.isfinite(value):
                 return None
-            value = float_text(value)  # of a float, too, the digits that it has as a double
+            value = float_text(value)  # Spark converts a float to a double first.
         return _fit_decimal(Decimal(value), to)
 
     return _each(values, fit, to, is_try)
@@ -490,7 +493,7 @@ def _rounded(values: Values, to: t.DecimalType) -> Values:
     source = values.type
     if not pa.types.is_decimal(source) or source.scale <= to.scale:
         return values
-    # With 38 digits, Arrow rounds up to zero what needs one more.
+    # Arrow rounds a decimal128 of 38 digits that needs one more digit to zero.
     kind = pa.decimal128 if source.precision < _MAX_DIGITS else pa.decimal256
     wider = values.cast(kind(source.precision + 1, source.scale))
     return pc.round(wider, ndigits=to.scale, round_mode="half_towards_infinity")

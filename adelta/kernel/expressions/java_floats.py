@@ -1,8 +1,8 @@
 """Floating-point numbers as text, digit for digit as Java 17 prints them.
 
 Spark casts floats to strings and to decimals by `Double.toString` and `Float.toString`. Up to Java
-18 these may print more digits than it takes to tell a number from its neighbors: the float 2^31 is
-``2.14748365E9`` there, and ``2.1474836E9`` later.
+18 these may print more digits than are needed to identify a number: the float 2^31 is
+``2.14748365E9`` there, and ``2.1474836E9`` in later releases.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DOUBLE_BITS = 53  # of a significand
 _FLOAT_BITS = 24
 _LARGEST_SMALL_EXPONENT, _SMALLEST_SMALL_EXPONENT = 62, -21
 _INT_BITS, _LONG_BITS = 32, 64
-_POWERS_OF_FIVE = 27  # that a long holds
+_POWERS_OF_FIVE = 27  # whose numbers of bits Java looks up; it estimates the others
 
 
 def float_text(value: float, *, single: bool = False) -> str:
@@ -59,7 +59,7 @@ def _significand(value: float, *, single: bool) -> tuple[int, int, int]:
 
 
 def _digits(fraction: int, exponent: int, exact: int) -> tuple[str, int]:
-    """The decimal digits, and how many of them stand before the point."""
+    """The decimal digits, and how many of them are before the decimal point."""
     trailing = (fraction & -fraction).bit_length() - 1
     num_bits = _DOUBLE_BITS - trailing
     num_tiny = max(0, num_bits - exponent - 1)  # bits behind the binary point
@@ -69,7 +69,7 @@ def _digits(fraction: int, exponent: int, exact: int) -> tuple[str, int]:
 
 
 def _whole_digits(fraction: int, exponent: int, exact: int) -> tuple[str, int]:
-    """The digits of an integer below 2^63, without those that its exponent leaves open."""
+    """The digits of an integer below 2^63, without those that its precision does not determine."""
     shift = exponent - (_DOUBLE_BITS - 1)
     whole = fraction << shift if shift >= 0 else fraction >> -shift
     dropped = 0
@@ -85,7 +85,7 @@ def _whole_digits(fraction: int, exponent: int, exact: int) -> tuple[str, int]:
 def _shortened(
     fraction: int, exponent: int, exact: int, num_bits: int, num_tiny: int
 ) -> tuple[str, int]:
-    """Digits by long division, until those that follow no longer tell the number from others."""
+    """The digits by long division, up to the first that identifies the number."""
     place = _estimated_place(fraction, exponent, num_bits)
     value_fives, scale_fives = max(0, -place), max(0, place)
     value_twos, scale_twos = value_fives + num_tiny + exponent, scale_fives + num_tiny
@@ -97,7 +97,7 @@ def _shortened(
         scale_twos - common,
         margin_twos - common,
     )
-    if num_bits == 1:  # below a power of two, the next number is half as far away
+    if num_bits == 1:  # Below a power of two, the next number is half as far away.
         margin_twos -= 1
     if margin_twos < 0:
         value_twos, scale_twos, margin_twos = (
@@ -133,7 +133,7 @@ def _shortened(
         place -= 1
     else:
         digits.append(digit)
-    if not -3 <= place < 8:  # written with an exponent, and then with two digits at least
+    if not -3 <= place < 8:  # The exponent form has at least two digits.
         low = high = False
     while not (low or high):
         digit, low, high = step()

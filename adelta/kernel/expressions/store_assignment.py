@@ -1,9 +1,9 @@
 """Values cast to the types of the columns that store them, at any depth.
 
 Values that a statement computes are stored as Spark's ANSI store assignment stores them in a Delta
-table: by the cast that Spark makes in ANSI mode, which rounds decimals half up, truncates fractions
-that become whole numbers, and fails where a value does not fit. Rows that are handed over as data
-are held to stricter rules (`adelta.kernel.schema.cast`); of theirs, only dates and times change.
+table: by the cast that Spark makes in ANSI mode. It rounds decimals half up, truncates fractions
+that become integers, and fails if a value does not fit. Rows that a caller passes as data follow
+stricter rules (`adelta.kernel.schema.cast`); only their dates and timestamps are converted here.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = ["assign_rows", "assign_values", "times_in_zone"]
 arrow: Any = pa  # types that are known at run time only
 
 _IsCast: TypeAlias = "Callable[[pa.DataType, pa.DataType], bool]"
-"""Whether values of one type that are no lists, maps or structs are cast to the other."""
+"""Whether values of the first type, which is not nested, are cast to the second type."""
 
 
 def assign_rows(rows: pa.RecordBatch, target: pa.Schema, zone: str) -> pa.RecordBatch:
     """`rows` with their values cast to the types that the columns of `target` have. CPU-heavy.
 
-    Strings that become timestamps are of `zone` where they name none, and so are the clocks of
-    timestamps that become dates, strings or timestamps without a zone. Columns and fields of
-    structs are matched by name; values that Spark does not cast stay as they are.
+    Strings without a time zone become timestamps in `zone`, and timestamps become dates, strings
+    and timestamps without a time zone in `zone`. Columns and struct fields are matched by name.
+    Values of types that Spark does not cast are returned unchanged.
 
     Raises:
         SchemaMismatchError: a value does not fit the type of its column.
@@ -52,7 +52,7 @@ def assign_rows(rows: pa.RecordBatch, target: pa.Schema, zone: str) -> pa.Record
 
 
 def assign_values(values: pa.Array[Any], field: pa.Field[Any], zone: str) -> pa.Array[Any]:
-    """The same for the values of one column. CPU-heavy.
+    """`values` cast to the type of the column `field`, as `assign_rows` does. CPU-heavy.
 
     Raises:
         SchemaMismatchError: a value does not fit the type of the column.
@@ -62,15 +62,15 @@ def assign_values(values: pa.Array[Any], field: pa.Field[Any], zone: str) -> pa.
 
 
 def times_in_zone(rows: pa.RecordBatch, target: pa.Schema, zone: str) -> pa.RecordBatch:
-    """`rows` in which timestamps name a zone, or none, where those of `target` do.
+    """`rows` with timestamps converted, by `zone`, between those with and without a time zone.
 
-    Dates are the midnights that they begin with. Columns and fields of structs are matched by
-    name; what is no time, or is one as it should be, stays.
+    `target` decides which of the two each column and struct field gets; they are matched by name. A
+    date becomes the timestamp of its midnight. All other values are returned unchanged.
 
     Raises:
-        SchemaMismatchError: a time is finer than microseconds.
+        SchemaMismatchError: a timestamp has a unit finer than microseconds.
     """
-    if zone in UTC_NAMES:  # as which all rows are taken else
+    if zone in UTC_NAMES:  # Later steps convert timestamps in UTC by themselves.
         return rows
     return _cast_rows(rows, target, zone, _is_other_time)
 
@@ -88,14 +88,14 @@ def _cast_rows(
 
 
 def _by_name(fields: Iterable[pa.Field[Any]]) -> Callable[[str], pa.Field[Any] | None]:
-    """`fields` by name: as written, else ignoring case."""
+    """A lookup of `fields` by name: by the exact name first, then ignoring case."""
     exact = {field.name: field for field in fields}
     folded = {name.lower(): field for name, field in exact.items()}
     return lambda name: exact.get(name, folded.get(name.lower()))
 
 
 def _wanted(have: Any, target: pa.Field[Any] | None, is_cast: _IsCast) -> Any:
-    """The type `have` with the types of `target` where values are cast."""
+    """The type `have`, with the types of `target` for the parts that are cast."""
     if target is None or is_variant_field(target) or is_shape_field(target):
         return have
     to: Any = target.type
@@ -130,7 +130,7 @@ def _is_assigned(have: pa.DataType, to: pa.DataType) -> bool:
         return False
     try:
         source, target = from_arrow_type(have), from_arrow_type(to)
-    except SchemaMismatchError:  # of a type that Delta does not have, which is refused later
+    except SchemaMismatchError:  # Delta has no such type; a later check refuses it.
         return False
     return source != target and target != t.VOID and can_cast(source, target)
 

@@ -108,7 +108,7 @@ def rebuild(
 
     def struct(values: Any, target: pa.DataType, path: str) -> list[_Array]:
         fields: list[_Field] = list(target.fields)  # type: ignore[attr-defined]  # a struct
-        # Where a struct is null, its fields hold whatever was there before.
+        # The fields of a null struct may hold any values; `flatten` makes them null.
         parts = values.flatten() if values.null_count else map(values.field, range(len(fields)))
         return [inner(part, field, path) for part, field in zip(parts, fields, strict=True)]
 

@@ -122,7 +122,7 @@ async def run_insert(statement: Insert, session: Session) -> pa.Table:
                 txn=None,
                 user_metadata=session.user_metadata,
                 made_of=versions.get(table.uri),
-                assigned_in=session.zone,
+                assignment_zone=session.zone,
             )
             written = (await change_rows(table, rows, request)).metrics.get("numOutputRows", 0)
     return table_of(INSERTED, [(written, written)])

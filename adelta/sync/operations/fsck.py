@@ -36,9 +36,9 @@ def fsck(
 
     It only looks, by default; the default of deltalake's `repair` is to take them out. Taking them
     out is a commit of its own, ``FSCK`` in the history: earlier versions still name the files.
-    Restore the files instead, where there is a copy of them. On a local disk a repair also deletes
-    the checksum files that Spark has kept of earlier versions of the log's files. `on_progress` is
-    told of checkpoints, files and deletion vectors that were looked at, and then of what a deep
+    Restore the files instead, where there is a copy of them. On a local disk, a repair also deletes
+    Spark's checksum files of earlier versions of files in the log and of manifests. `on_progress`
+    is told of checkpoints, files and deletion vectors that were looked at, and then of what a deep
     check has read. A disk cache is not asked: what it has kept says nothing of the objects.
 
     Raises:

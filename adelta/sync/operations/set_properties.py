@@ -34,9 +34,8 @@ def set_properties(
     by ``delta.minReaderVersion`` and ``delta.minWriterVersion``, as by `upgrade_protocol`: none of
     them is kept as a property. The property ``comment`` is the table's description. Before
     `delta.enableRowTracking` is set, or `delta.enableIcebergCompatV3`, which takes it along, rows
-    that are there are given ids, in commits of their own. Where `delta.columnMapping.mode` becomes
-    ``none``, all data files are rewritten with the names of columns that users see, in a commit of
-    its own that comes first.
+    that are there are given ids, in commits of their own. If `delta.columnMapping.mode` becomes
+    ``none``, a separate commit first rewrites all data files with the logical names of columns.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -65,9 +64,8 @@ def unset_properties(
 ) -> AlterMetrics:
     """Remove properties of a table, so that their defaults hold again.
 
-    One that is not set is an error, unless `if_exists`. Where `delta.columnMapping.mode` is
-    removed, all data files are rewritten with the names of columns that users see, in a commit of
-    its own that comes first.
+    One that is not set is an error, unless `if_exists`. If `delta.columnMapping.mode` is removed, a
+    separate commit first rewrites all data files with the logical names of columns.
 
     Raises:
         TableNotFoundError: there is no table.

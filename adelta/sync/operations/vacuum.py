@@ -56,10 +56,10 @@ def vacuum(
 
     Names that begin with ``_`` or ``.`` stay, but for change data and folders of partitions, and
     so does what links lead to. Time travel to versions before the retention ends here. On a local
-    disk empty folders are deleted, and so are the hidden checksum files that Spark keeps beside
-    files, also those that an earlier deletion has left, and the hidden files (``.adelta-tmp-*``)
-    of writers that were killed, unless they are younger than the retention or the mode is ``lite``.
-    None of these counts as a deleted file.
+    disk, empty folders are deleted as well, and so are two kinds of hidden files: the checksum
+    files that Spark keeps next to files, if their file is missing or is deleted, and those of
+    killed writers (``.adelta-tmp-*``), unless they are younger than the retention or the mode is
+    ``lite``. None of these counts as a deleted file.
 
     Raises:
         InvalidOptionError: `retention` is negative, too long, or shorter than the table's own; or

@@ -75,8 +75,8 @@ class Function:
         variadic: whether the last parameter may come several times, or not at all.
         result: the type of its value, or what makes it of the arguments' types; a text says why
             there is none.
-        named_type: the place of a constant that names the type of the value instead, if it is
-            there, and what makes the type of it; a text says why there is none.
+        named_type: the position of an optional constant that names the type of the result, and the
+            function that parses it into a type, or into a message that says why it is refused.
         compute: the value for each row, of the arguments' columns, and of constants as they are.
         constants: the places of arguments that have to be constants; NULL for one is NULL for all.
         safe: whether it has a value for all rows.

@@ -1,4 +1,4 @@
-"""Functions of variants: values taken out of them by a path, and variants made of JSON texts."""
+"""Functions of variants: values at a path, and variants from JSON."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TIMES: dict[NumberKind, tuple[pa.DataType, pa.DataType]] = {
 
 
 def _path(text: str) -> tuple[str | int, ...]:
-    """The steps of a path: names of fields, and places of items from 0.
+    """The steps of a path: names of fields, and indices of array items, from 0.
 
     Example: ``$.a[0]['b c']`` is ``("a", 0, "b c")``.
     """
@@ -81,39 +81,38 @@ def _get(*, strict: bool) -> Any:
         dictionaries = Dictionaries()
         metadata = bytes_by_row(pc.struct_field(variants, METADATA))
         value = bytes_by_row(pc.struct_field(variants, VALUE))
-        names: list[bytes | None] = []
-        found: list[bytes | None] = []
-        decoded: list[Any] = []
-        for row, is_there in enumerate(variants.is_valid().to_pylist()):
-            known, data = metadata(row), value(row)
-            if known is None or data is None or not is_there:
-                part = None
-            else:
-                part = _followed(dictionaries.of(known), data, steps)
-            names.append(None if part is None else known)
-            found.append(part)
-            if part is None or known is None or kind == t.VARIANT:
-                decoded.append(None)
-            else:
-                decoded.append(decode(dictionaries.of(known), part))
+        parts: list[tuple[bytes, bytes] | None] = []
+        for row, is_valid in enumerate(variants.is_valid().to_pylist()):
+            names, data = metadata(row), value(row)
+            if names is None or data is None or not is_valid:
+                parts.append(None)
+                continue
+            part = _followed(dictionaries.of(names), data, steps)
+            parts.append(None if part is None else (names, part))
         if kind == t.VARIANT:
-            return _variants(names, found)
+            return _variants(parts)
+        decoded = [p if p is None else decode(dictionaries.of(p[0]), p[1]) for p in parts]
         return _cast(decoded, kind, zone, path, strict=strict)
 
     return compute
 
 
-def _variants(names: list[bytes | None], values: list[bytes | None]) -> Values:
+def _variants(parts: list[tuple[bytes, bytes] | None]) -> Values:
+    """Variants of their metadata and values; NULL for None."""
     kind: Any = to_arrow_type(t.VARIANT)
-    parts = {METADATA: names, VALUE: values}
-    children = [column_of(parts[field.name], field.type) for field in kind]
-    missing = column_of([value is None for value in values], pa.bool_())
+    columns = {METADATA: [p and p[0] for p in parts], VALUE: [p and p[1] for p in parts]}
+    children = [column_of(columns[field.name], field.type) for field in kind]
+    missing = column_of([part is None for part in parts], pa.bool_())
     made: Any = pa.StructArray.from_arrays
     return made(children, fields=list(kind), mask=missing)
 
 
 def _cast(decoded: list[Any], to: t.DataType, zone: str, path: str, *, strict: bool) -> Values:
-    """Decoded values as another type, each by the cast of its own type."""
+    """Decoded values cast to the type `to`, each from its own type; NULL for None.
+
+    Raises:
+        InvalidExpressionError: with `strict`, a value cannot be cast.
+    """
     groups: dict[pa.DataType, list[int]] = {}
     plain = list(decoded)
     for row, value in enumerate(decoded):
@@ -154,7 +153,7 @@ def _cast(decoded: list[Any], to: t.DataType, zone: str, path: str, *, strict: b
 
 
 def _typed(value: Any) -> tuple[pa.DataType | None, Any]:
-    """The Arrow type by which a scalar is cast, and the value that it takes; None if none is."""
+    """The Arrow type that a decoded scalar is cast from, or None, and its value in that type."""
     match value:
         case bool():
             return pa.bool_(), value
@@ -194,7 +193,7 @@ def _target(name: str) -> t.DataType:
 
 
 def _named_type(name: str) -> t.DataType | str:
-    """The type that a constant names; a text says why it cannot be had."""
+    """The type that a constant names, or a message that says why it is not supported."""
     kind = _target(name)
     if isinstance(kind, t.StructType | t.ArrayType | t.MapType):
         return f"a {kind} is taken out of a variant by the Spark engine alone: take its parts"
@@ -209,7 +208,7 @@ def _parse_json(texts: Values) -> Values:
 
 
 def _is_null(variants: Values) -> Values:
-    """Whether a variant is the value null, which no missing variant is."""
+    """Whether a variant holds the value null; false for SQL NULL."""
     values = pc.struct_field(variants, VALUE)
     equal = pc.equal(values.cast(pa.binary()), pa.scalar(NULL, pa.binary()))
     there = variants.is_valid()
