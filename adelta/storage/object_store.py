@@ -453,9 +453,9 @@ class LocalFiles(NearbyObjects, Protocol):
     ) -> int:
         """Delete empty directories that have not changed since a time; how many there were.
 
-        The time does not count for those in `emptied`, whose paths end in ``/``. Before that, hidden
-        files of interrupted writes, and Hadoop's checksum files whose file is missing, are deleted
-        if they have not changed since that time.
+        The time does not count for those in `emptied`, whose paths end in ``/``. Before that,
+        hidden files of interrupted writes, and Hadoop's checksum files whose file is missing, are
+        deleted if they have not changed since that time.
 
         Raises: StorageError.
         """
