@@ -175,7 +175,7 @@ def _pickled(names: list[str]) -> dict[str, Any]:
 
 
 def _shown(names: list[str]) -> Any:
-    """A `__repr__` as the standard library makes it, without the secrets that addresses hold."""
+    """A `__repr__` like that of the standard library, with secrets in URLs hidden."""
 
     def __repr__(self: Any) -> str:
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)

@@ -61,7 +61,7 @@ def add_actions(
     partitions = [field for field in known if field is not None]
     leaves = stats_leaves(schema, properties, partition_columns)
     others = _of_leaves(schema, leaves) if leaves else t.StructType(())
-    # Decimals keep the digits that the log has: a double would round them.
+    # Parsing numbers as doubles would round decimals.
     stats = [
         json.loads(text, parse_float=Decimal) if text else {}
         for text in files.column("stats").to_pylist()
@@ -160,9 +160,9 @@ def _values(
 
 
 def _value(raw: Any, arrow: Any, *, up: bool) -> Any:
-    """The value of a type as the JSON of statistics has it; None where it is none of it.
+    """A value from the JSON of statistics as the type `arrow`; None if it is not a value of it.
 
-    What the type cannot hold exactly is rounded, to the next greater value if `up`.
+    A value with too many digits is rounded: up with `up`, otherwise down.
     """
     if raw is None or pa.types.is_boolean(arrow):
         return raw if isinstance(raw, bool | None) else None

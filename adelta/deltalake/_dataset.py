@@ -115,9 +115,9 @@ def dataset_partitions(table: RawDeltaTable, predicate: Any) -> list[tuple[str, 
 
 
 def _statistics(texts: Any, columns: list[t.StructField]) -> dict[tuple[str, ...], Any]:
-    """The statistics of these columns, an array each with a value per file.
+    """The statistics of these columns by path, each as an array with a value per file.
 
-    Bounds are moved outward as for scans, so that they hold whatever a writer rounds or truncates.
+    Bounds are widened as for scans, in case the writer has rounded or truncated them.
     """
     wanted = [Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)]
     for field in columns:
@@ -146,7 +146,7 @@ def _partition_conditions(known: dict[str, Any], schema: pa.Schema) -> list[Any]
 def _conditions(
     statistics: dict[tuple[str, ...], Any], place: int, columns: list[str]
 ) -> list[Any]:
-    """Conditions that the statistics of the file at `place` prove of all of its rows."""
+    """Conditions that, by its statistics, all rows of the file at index `place` satisfy."""
     import pyarrow.compute as pc
 
     found: list[Any] = []

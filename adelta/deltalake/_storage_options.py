@@ -1,4 +1,4 @@
-"""Storage options as programs for deltalake give them, in the names that adelta reads."""
+"""Storage options that programs pass to deltalake, converted to those of adelta."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_BUFFER_SIZE", "buffer_size", "known_options", "open_table"]
 
 DEFAULT_BUFFER_SIZE = 5 * 1024 * 1024
-"""Bytes of a file that is written through a file system, and held in memory, if none are given."""
+"""How many bytes of a file that is being written are held in memory, by default."""
 
 _BUFFER_SIZE = "max_buffer_size"
 _PROFILE = "profile_name"
@@ -29,9 +29,9 @@ _RENAMED = {
 
 
 def known_options(options: Mapping[str, str] | None) -> dict[str, str] | None:
-    """The options that adelta knows, under its names. Unknown ones are left out with a warning.
+    """The options that adelta knows, under its own names. Each unknown option causes a warning.
 
-    boto3's name of the default profile stands for no profile: there may be none of that name.
+    The profile ``default`` is left out: boto3 uses that name even if no such profile exists.
     """
     if options is None:
         return None
@@ -56,13 +56,13 @@ def known_options(options: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 def buffer_size(options: Mapping[str, str] | None) -> int:
-    """The option `max_buffer_size` in bytes, `DEFAULT_BUFFER_SIZE` where it is no number."""
+    """The option `max_buffer_size` in bytes; `DEFAULT_BUFFER_SIZE` if it is not a number."""
     text = next((v for k, v in (options or {}).items() if k.lower() == _BUFFER_SIZE), "")
     return max(1, int(text)) if text.isdecimal() else DEFAULT_BUFFER_SIZE
 
 
 def open_table(uri: str, options: Mapping[str, str] | None) -> sync.Table:
-    """The handle on the table at an address.
+    """A handle on the table at `uri`, opened with the options that adelta knows.
 
     Raises:
         InvalidOptionError: a known option has a value that is not allowed.
@@ -71,7 +71,7 @@ def open_table(uri: str, options: Mapping[str, str] | None) -> sync.Table:
 
 
 def _level_of_caller() -> int:
-    """The `stacklevel` with which `known_options` warns of the first caller outside adelta."""
+    """The `stacklevel` with which `known_options` blames the first caller outside adelta."""
     level, frame = 2, sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("adelta."):
         level, frame = level + 1, frame.f_back

@@ -1,7 +1,7 @@
 """adelta in the place of the package `deltalake`, for libraries that import it themselves.
 
-``python -m adelta.deltalake.as_deltalake`` prints the folder that does the same for every process
-that has it in ``PYTHONPATH``.
+``python -m adelta.deltalake.as_deltalake`` prints a folder. In every process that has it in
+``PYTHONPATH``, ``import deltalake`` imports adelta.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _MODULES = (
 
 
 _FOLDER = str(Path(__file__).parent / "_alias")
-"""A folder whose package `deltalake` installs adelta in its own place."""
+"""A folder with an alias package `deltalake`, which imports adelta in its place."""
 
 
 def install_as_deltalake() -> None:
-    """Let ``import deltalake`` find `adelta.deltalake`, in this process and in its children.
+    """Make ``import deltalake`` import `adelta.deltalake`, in this process and its children.
 
-    Call it before anything has imported deltalake. Calling it again has no effect. Children that
-    start later inherit it by ``PYTHONPATH`` and ``sys.path``, however they are started.
+    Call it before anything imports deltalake. Calling it again has no effect. Child processes that
+    start later inherit it through ``PYTHONPATH`` and ``sys.path``.
 
     Raises:
         InvalidUseError: deltalake itself has been imported.
@@ -57,8 +57,8 @@ def install_as_deltalake() -> None:
     sys.modules["deltalake"] = ours
     for name in _MODULES:
         sys.modules[f"deltalake.{name}"] = import_module(f"adelta.deltalake.{name}")
-    # Processes that multiprocessing spawns get sys.path, all others the environment. The first
-    # entry stays the folder of the program.
+    # multiprocessing passes sys.path on to processes that it spawns; others inherit the
+    # environment. The first entry of sys.path stays the folder of the program.
     if _FOLDER not in sys.path:
         sys.path.insert(1, _FOLDER)
     folders = os.environ.get("PYTHONPATH")

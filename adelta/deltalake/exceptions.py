@@ -69,7 +69,7 @@ _WRONG_ROWS = re.compile(
     r"|^(\d+) rows of .* do not satisfy ",
     re.DOTALL,
 )
-"""How many rows violate a rule, in adelta's messages."""
+"""The parts of adelta's messages that say how many rows violate a rule."""
 
 
 def as_deltalake_has_it(error: e.AdeltaError) -> Exception:

@@ -39,6 +39,8 @@ __all__ = [
     "with_known_values",
 ]
 
+arrow: Any = pa  # The stubs lack some functions and types.
+
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The directory text of a null. It occurs in paths only, never in a partition value."""
 
@@ -90,9 +92,8 @@ def with_known_values(files: pa.Table) -> pa.Table:
     if place < 0:
         return files
     field, maps = files.schema.field(place), files.column(place)
-    arrays: Any = pa  # the stubs do not know chunked arrays of maps
     chunks = [_known_map(chunk) for chunk in maps.chunks]
-    return files.set_column(place, field, arrays.chunked_array(chunks, field.type))
+    return files.set_column(place, field, arrow.chunked_array(chunks, field.type))
 
 
 def _known_map(maps: Any) -> Any:
@@ -102,8 +103,7 @@ def _known_map(maps: Any) -> Any:
         return maps
     there: Any = pa.concat_arrays([maps.is_valid(), array_of([True], pa.bool_())])
     offsets = pc.if_else(there, maps.offsets, null_of(pa.int32()))
-    arrays: Any = pa.MapArray
-    return arrays.from_arrays(offsets, maps.keys, known, type=maps.type)
+    return arrow.MapArray.from_arrays(offsets, maps.keys, known, type=maps.type)
 
 
 def _known_texts(texts: pa.Array[Any]) -> pa.Array[Any]:
@@ -114,12 +114,12 @@ def _known_texts(texts: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def lookup_partition_value(values: Mapping[str, str | None], column: str) -> str | None:
-    """The text of a partition column, by its physical name, in one file's partition values.
+    """The partition value, as a string, of a column with this physical name, in one file.
 
-    None if the file has no value, which is how Delta Spark reads a column that is not listed.
+    None if the value is null, or if the file does not list the column, as Delta Spark reads it.
 
     Raises:
-        InvalidTableError: the column is listed in another case only.
+        InvalidTableError: the file lists the column, but spells it in another case.
     """
     if column not in values:
         _check_case(values, column)
@@ -127,19 +127,18 @@ def lookup_partition_value(values: Mapping[str, str | None], column: str) -> str
 
 
 def lookup_partition_values(maps: Any, column: str) -> Any:
-    """The texts of a partition column, by its physical name, in the maps of many files.
+    """The partition values, as strings, of a column with this physical name, for many files.
 
-    The same as `lookup_partition_value` for each: an array if `maps` is an array, and a chunked
-    array if `maps` is one.
+    `maps` has the partition values of each file. The result is an array if `maps` is an array, and
+    a chunked array if `maps` is one; it has NULL for files that do not list the column.
 
     Raises:
-        InvalidTableError: a file lists the column in another case only.
+        InvalidTableError: a file lists the column, but spells it in another case.
     """
     chunks: list[Any] = maps.chunks if isinstance(maps, pa.ChunkedArray) else [maps]
     only = [_only_values(chunk, column) for chunk in chunks]
-    arrays: Any = pa
     if chunks and all(chunk is not None for chunk in only):
-        found = arrays.chunked_array(only, pa.string())
+        found = arrow.chunked_array(only, pa.string())
         return found if isinstance(maps, pa.ChunkedArray) else only[0]
     for chunk in chunks:
         _check_case(pc.unique(chunk.keys).to_pylist(), column)
@@ -158,13 +157,12 @@ def _check_case(listed: Iterable[str], column: str) -> None:
 
 
 def _only_values(maps: Any, column: str) -> Any:
-    """The values of maps that all have one entry, of this column; None if some have others."""
+    """The values of maps that all have this column as their only key; None for other maps."""
     if maps.null_count or not len(maps):
         return None
-    arrays: Any = pa
     offsets, rows = maps.offsets, len(maps)
     start = offsets[0].as_py()
-    single = offsets.equals(pc.cast(arrays.arange(start, start + rows + 1), offsets.type))
+    single = offsets.equals(pc.cast(arrow.arange(start, start + rows + 1), offsets.type))
     keys = maps.keys.slice(start, rows)
     if not single or not pc.all(pc.equal(keys, scalar_of(column, pa.string()))).as_py():
         return None

@@ -384,7 +384,7 @@ class TableProperties:
     iceberg_atomic_conversion: ClassVar[Property[bool]] = Property(
         "delta.universalFormat.iceberg.atomicConversion.supported", parse_boolean, False
     )
-    """Whether catalogs may convert commits to Iceberg's metadata within the commit."""
+    """Whether a catalog may write Iceberg metadata atomically with each commit."""
 
 
 PROPERTIES: tuple[Property[object], ...] = tuple(

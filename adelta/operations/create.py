@@ -274,7 +274,7 @@ def _succeeding(metadata: Metadata, before: TableConfiguration) -> Metadata:
         metadata = replace(metadata, schema_string=schema_to_string(schema))
     if before.management is not None:
         metadata = replace(metadata, id=before.metadata.id)
-    # Of what outlasts a definition this alone is the user's to change with the new one.
+    # Users may change this property by a new definition; the others are kept from the old table.
     atomic = TableProperties.iceberg_atomic_conversion.key
     said = {key: value for key, value in metadata.configuration.items() if key == atomic}
     return metadata.with_configuration({**metadata.configuration, **kept, **said})

@@ -204,7 +204,7 @@ async def replace_partitions(tx: TransactionCore, added: Sequence[AddFile]) -> N
         return
     where = await in_thread(_in_partitions, fields, partitions)
     found = await tx.read(where)
-    # `read` finds too many partitions by casts, and takes the floats 0.0 and -0.0 for equal.
+    # `read` also finds other partitions: by casts, and since 0.0 and -0.0 are equal.
     if any(isinstance(node, Cast) for node in walk(where)) or any(
         field.type in (FLOAT, DOUBLE) for field in fields
     ):

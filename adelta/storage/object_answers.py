@@ -178,10 +178,10 @@ def connection_failure(error: Exception, *, sent: bool) -> Failure:
 
 
 def exchange_fault(error: Exception) -> str:
-    """What broke an exchange, in one line: of aiohttp's errors no address, headers or proxy.
+    """One line that says why an exchange failed, without secrets.
 
-    The text and the arguments of such an error may hold a signed address, the headers that were
-    sent and the password of a proxy; it is neither to be shown nor to be chained to another error.
+    The arguments of aiohttp's errors may hold a signed URL, request headers and the password of a
+    proxy. So callers must not show such an error, or chain it to their own.
     """
     text = str(error)
     if isinstance(error, aiohttp.ClientResponseError):

@@ -47,7 +47,7 @@ def test_bounds_are_the_least_and_the_greatest_of_all_files() -> None:
     }
 
 
-def test_booleans_and_infinities_are_in_order() -> None:
+def test_merged_bounds_of_booleans_and_infinities_are_in_order() -> None:
     found = merged(
         stats(1, '"flag":true,"in":{"x":"-Infinity"}', '"flag":true,"in":{"x":1.5}'),
         stats(1, '"flag":false,"in":{"x":-2.0}', '"flag":false,"in":{"x":"Infinity"}'),

@@ -48,7 +48,7 @@ def test_a_file_of_which_bounds_mean_nothing_is_left_to_a_closer_look(chunks: Ch
     assert alike_stats(AlikeFooters([2, 2], [chunks]), [("a",)], [LONGS], 32) is None
 
 
-def test_nan_as_a_bound_is_left_to_a_closer_look() -> None:
+def test_footers_with_nan_as_a_bound_are_not_converted_together() -> None:
     chunks = ChunkColumn([2], [0], doubles(math.nan), doubles(math.nan))
     assert alike_stats(AlikeFooters([2], [chunks]), [("a",)], [DOUBLES], 32) is None
 

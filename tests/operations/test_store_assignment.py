@@ -133,7 +133,7 @@ def test_values_within_structs_and_lists_are_cast(table: str) -> None:
     ]
 
 
-def test_what_fields_of_null_structs_hold_is_not_cast(table: str) -> None:
+def test_values_below_null_structs_are_not_cast(table: str) -> None:
     hidden = pa.StructArray.from_arrays(
         [pa.array(["no number"]), pa.array([[1]])], ["d", "l"], mask=pa.array([True])
     )
@@ -185,7 +185,7 @@ def test_dates_become_midnights_of_the_zone_of_the_statement(table: str) -> None
     assert (first["d"], first["s"]) == (date(2024, 1, 2), "2024-01-02 00:00:00")
 
 
-def test_columns_that_are_rewritten_alone_are_cast_in_the_zone_of_the_statement(
+def test_an_update_of_one_column_casts_in_the_time_zone_of_the_statement(
     tmp_path: Path,
 ) -> None:
     count = 270_000  # enough for a file whose other columns are copied

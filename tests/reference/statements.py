@@ -1,4 +1,4 @@
-"""Cases that Delta Spark ran, run by adelta on equal tables, and compared."""
+"""Runs the statements of `statements.jsonl.gz` on adelta's tables, and compares the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Case = dict[str, Any]
 PLANNED_METRICS = {"numSourceRows", "numOutputRows", "numTargetRowsCopied"}
 """Metrics of MERGE that follow the plan: Delta Spark may read the source twice."""
 STRICTER_ERRORS = {"DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"}
-"""Conditions of errors for statements that adelta may run."""
+"""Errors of Delta Spark for statements that adelta runs."""
 _TYPES = {
     "int": pa.int32(),
     "string": pa.string(),
@@ -56,10 +56,10 @@ def check(
     run: Callable[[str, dict[str, str]], None],
     failures: type[Exception] = AdeltaError,
 ) -> None:
-    """Assert that a statement does to adelta's tables what it did to those of Delta Spark.
+    """Assert that a statement has the same results as in Delta Spark.
 
-    `run` takes the statement, with `{target}` and `{source}`, and the locations of these tables;
-    `failures` are the errors that it may raise.
+    `run` is called with the statement, which names `{target}` and `{source}`, and the locations of
+    these tables. `failures` is the class of errors that it may raise.
     """
     _create(case, path)
     before = adelta.open_table(path).snapshot().version
@@ -75,6 +75,7 @@ def check(
         failure = error
     if failure is not None:
         assert "error" in expected, f"Delta Spark runs it: {failure}"
+        assert adelta.open_table(path).snapshot().version == before
         return
     if "error" in expected:
         assert expected["error"] in STRICTER_ERRORS, f"Delta Spark fails: {expected['error']}"
@@ -133,7 +134,7 @@ def _rows(table: pa.Table) -> list[list[Any]]:
 
 
 def _text(value: Any) -> Any:
-    """A value as the file has it: floats by their shortest text, times as Spark casts them."""
+    """A value as `statements.jsonl.gz` has it: floats by `repr`, timestamps as Spark casts them."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

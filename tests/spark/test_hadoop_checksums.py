@@ -114,7 +114,9 @@ def hadoop(spark: SparkSession) -> Hadoop:
     return Hadoop(spark)
 
 
-def test_hadoop_judges_checksum_files_as_the_other_tests_do(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_hadoop_and_the_other_tests_agree_on_which_checksum_files_match(
+    hadoop: Hadoop, tmp_path: Path
+) -> None:
     for size in (0, 1, 511, 512, 513, 100_000):
         path = tmp_path / str(size)
         hadoop.write(path, os.urandom(size))

@@ -217,7 +217,7 @@ async def test_many_queries_run_at_once(table):
     assert [each["n"].to_pylist() for each in found] == [[1000]] * 20
 
 
-async def test_the_loop_goes_on_while_a_query_computes(table):
+async def test_a_query_does_not_block_the_event_loop(table):
     """A query that held up the loop would be one long pause of it."""
     pauses, over = [], asyncio.Event()
 

@@ -56,7 +56,7 @@ def store_root(store: LocalStore) -> Path:
 
 
 @pytest.mark.parametrize("verb", REPLACING)
-async def test_a_file_that_is_replaced_takes_its_checksum_along(tmp_path: Path, verb: str) -> None:
+async def test_replacing_a_file_deletes_its_checksum(tmp_path: Path, verb: str) -> None:
     store = LocalStore(tmp_path)
     await put_old(store)
     await REPLACING[verb](store)
@@ -65,7 +65,7 @@ async def test_a_file_that_is_replaced_takes_its_checksum_along(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("verb", CREATING)
-async def test_a_new_file_does_not_meet_the_checksum_of_a_deleted_one(
+async def test_creating_a_file_deletes_the_checksum_of_a_deleted_one(
     tmp_path: Path, verb: str
 ) -> None:
     leave_checksum(tmp_path)
@@ -73,7 +73,7 @@ async def test_a_new_file_does_not_meet_the_checksum_of_a_deleted_one(
     assert os.listdir(tmp_path / "log") == ["0.json"]
 
 
-async def test_a_deleted_file_takes_its_checksum_along(tmp_path: Path) -> None:
+async def test_deleting_a_file_deletes_its_checksum(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     for path in ("a/1", "a/2", "b/1"):
         await store.put(path, b"x")
@@ -85,7 +85,7 @@ async def test_a_deleted_file_takes_its_checksum_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", CREATING)
-async def test_a_checksum_is_durably_gone_before_its_file_gets_a_new_version(
+async def test_the_deletion_of_a_checksum_is_synced_before_its_file_is_replaced(
     tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = LocalStore(tmp_path)
@@ -108,7 +108,7 @@ async def test_a_checksum_is_durably_gone_before_its_file_gets_a_new_version(
 
 
 @pytest.mark.parametrize(("verb", "attempts"), [("put", 2), ("put_if_absent", 1), ("delete", 1)])
-async def test_without_checksums_a_change_costs_one_or_two_calls_that_find_none(
+async def test_a_change_without_checksums_costs_at_most_two_more_system_calls(
     tmp_path: Path, verb: str, attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = LocalStore(tmp_path)
@@ -133,7 +133,7 @@ async def test_without_checksums_a_change_costs_one_or_two_calls_that_find_none(
 
 
 @pytest.mark.parametrize("verb", [*CREATING, "delete"])
-async def test_whatever_call_fails_no_file_is_beside_the_checksum_of_another(
+async def test_no_failing_system_call_leaves_a_file_with_the_checksum_of_another(
     tmp_path: Path, verb: str
 ) -> None:
     async def prepare(store: LocalStore) -> None:
@@ -153,7 +153,7 @@ async def test_whatever_call_fails_no_file_is_beside_the_checksum_of_another(
 
 
 @pytest.mark.parametrize("data", [b"", b"c", b"crc", b"crc\0", b"crc\0\0\0\2\0"])
-async def test_a_checksum_file_that_was_cut_off_is_one(tmp_path: Path, data: bytes) -> None:
+async def test_a_truncated_checksum_file_is_deleted(tmp_path: Path, data: bytes) -> None:
     hidden = leave_checksum(tmp_path, data)
     await LocalStore(tmp_path).put(PATH, b"new")
     assert not hidden.exists()
@@ -173,7 +173,9 @@ async def test_a_file_of_the_users_own_stays_under_the_name_of_a_checksum(tmp_pa
     assert hidden.is_dir()
 
 
-async def test_of_a_link_to_a_checksum_only_the_link_goes(tmp_path: Path) -> None:
+async def test_a_link_with_the_name_of_a_checksum_is_deleted_without_its_target(
+    tmp_path: Path,
+) -> None:
     elsewhere = tmp_path / "elsewhere.crc"
     elsewhere.write_bytes(sums(b"old"))
     store = LocalStore(tmp_path / "root")
@@ -199,7 +201,7 @@ async def test_a_hard_linked_copy_of_a_table_keeps_its_checksums(tmp_path: Path)
     assert not faults(tmp_path)
 
 
-async def test_a_name_whose_checksum_could_have_no_name_is_written_and_deleted(
+async def test_a_name_too_long_for_a_checksum_file_is_written_and_deleted(
     tmp_path: Path,
 ) -> None:
     store = LocalStore(tmp_path)
@@ -252,7 +254,7 @@ async def test_a_lost_race_leaves_the_winning_file_readable(tmp_path: Path) -> N
     assert not orphans(tmp_path)
 
 
-async def test_a_checksum_that_comes_late_by_another_writer_does_not_stay(
+async def test_a_checksum_that_another_writer_renames_late_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hadoop renames a file first and its checksum afterwards."""
@@ -269,7 +271,9 @@ async def test_a_checksum_that_comes_late_by_another_writer_does_not_stay(
     assert not faults(tmp_path)
 
 
-async def test_checksums_without_a_file_are_swept_where_they_are_old(tmp_path: Path) -> None:
+async def test_old_checksums_without_a_file_are_deleted_with_empty_directories(
+    tmp_path: Path,
+) -> None:
     store = LocalStore(tmp_path)
     for path in ("p=1/x", "p=2/x", "p=3/x", "p=3/y", "_log/x"):
         await store.put(path, b"x")
@@ -294,7 +298,7 @@ async def test_checksums_without_a_file_are_swept_where_they_are_old(tmp_path: P
     assert [each.path for each in await store.list_unfinished("_log")] == ["_log/.x.crc"]
 
 
-async def test_blocks_of_any_size_are_compared(tmp_path: Path) -> None:
+async def test_checksums_with_blocks_of_any_size_are_compared(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     data = os.urandom(10_000_000)
     await store.put("x", data)
@@ -308,7 +312,7 @@ async def test_blocks_of_any_size_are_compared(tmp_path: Path) -> None:
         assert [each.path for each in await store.list_wrong_checksums("")] == [".x.crc"]
 
 
-async def test_checksums_that_files_contradict_are_found(tmp_path: Path) -> None:
+async def test_checksums_that_do_not_match_their_files_are_listed(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     sizes = (0, 1, 511, 512, 513, 70_000)
     for size in sizes:

@@ -1,6 +1,7 @@
-"""Answers that come a few bytes at a time: given up, but neither slow lines nor our own pauses.
+"""Responses that arrive a few bytes at a time time out; slow connections and a busy loop do not.
 
-The server moves adelta's clock instead of waiting, and sends a part once the last has arrived.
+The server moves adelta's clock instead of waiting, and sends each part when the one before has
+arrived.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 READ_TIMEOUT_S = 8.0
 Part = tuple[float, bytes]
-"""Seconds that pass by adelta's clock, and the bytes that come then."""
+"""Seconds that pass by adelta's clock, and the bytes that are sent after them."""
 
 
 class MovedClock:
@@ -38,7 +39,7 @@ class MovedClock:
 
 
 class PartServer:
-    """Answers each request by parts, the next of which is sent once the last has been received."""
+    """Sends the parts of each response one by one, each when the one before has been received."""
 
     store: S3Store
 
@@ -123,7 +124,7 @@ DRIPPED = {
 
 
 @pytest.mark.parametrize("parts", DRIPPED.values(), ids=DRIPPED.keys())
-async def test_an_answer_of_few_bytes_at_a_time_is_given_up_after_the_read_timeout(
+async def test_a_read_that_gets_few_bytes_at_a_time_fails_after_the_read_timeout(
     parts: Callable[[], Iterable[Part]], server: PartServer
 ) -> None:
     server.parts = lambda _: parts()
@@ -133,14 +134,14 @@ async def test_an_answer_of_few_bytes_at_a_time_is_given_up_after_the_read_timeo
     assert server.num_sent <= 5 + READ_TIMEOUT_S / 0.3
 
 
-async def test_an_answer_to_a_write_may_come_bit_by_bit(server: PartServer) -> None:
+async def test_a_response_to_a_write_may_arrive_slowly(server: PartServer) -> None:
     """S3 sends blanks for as long as it copies an object or completes an upload."""
     server.parts = lambda _: [(0.0, head(200)), *dripped(b" " * 200, 1.0)]
     await server.store.put("x", b"1")
     assert server.num_sent == 201
 
 
-async def test_a_long_body_may_come_over_a_slow_line(server: PartServer) -> None:
+async def test_a_long_body_may_arrive_over_a_slow_connection(server: PartServer) -> None:
     """At twice the least rate it takes 1,000 times the read timeout."""
     part = bytes(LEAST_BYTES // 2)
     length = 2_000 * len(part)
@@ -151,13 +152,13 @@ async def test_a_long_body_may_come_over_a_slow_line(server: PartServer) -> None
     assert len(await server.store.get("x")) == length
 
 
-async def test_a_short_answer_may_end_below_the_least_rate(server: PartServer) -> None:
+async def test_a_short_response_may_end_below_the_least_rate(server: PartServer) -> None:
     server.parts = lambda _: [(0.0, head(8)), *dripped(b"12345678", READ_TIMEOUT_S / 6.9)]
     assert await server.store.get("x") == b"12345678"
 
 
 @pytest.mark.parametrize("length", [6, LONG_BODY])
-async def test_a_loop_that_was_busy_for_longer_than_the_read_timeout_gives_nothing_up(
+async def test_a_busy_event_loop_does_not_make_reads_time_out(
     length: int, server: PartServer
 ) -> None:
     third = bytes(length // 3)
@@ -170,7 +171,7 @@ async def test_a_loop_that_was_busy_for_longer_than_the_read_timeout_gives_nothi
         assert len(await server.store.get("x")) == length
 
 
-async def test_a_connection_that_was_idle_begins_anew(server: PartServer) -> None:
+async def test_idle_time_between_requests_does_not_count_as_waiting(server: PartServer) -> None:
     server.parts = lambda _: [(READ_TIMEOUT_S, part) for part in (head(2), b"1", b"2")]
     for _ in range(10):
         assert await server.store.get("x") == b"12"

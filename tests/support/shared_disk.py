@@ -1,7 +1,7 @@
-"""Tables on a local disk that Spark writes to as well: what adelta replaces and deletes there.
+"""Tables on a local disk that Spark writes to as well.
 
-Each life changes a table by adelta's operations. In between, `keep` gives every file that is there
-the checksum file that Hadoop keeps beside the files it writes.
+Each entry of `LIVES` changes a table by operations of adelta that replace or delete files. Between
+them it calls `keep`, which writes Hadoop's checksum file for every file of the table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _YEAR_NS = 366 * 24 * 3600 * 1_000_000_000
 _SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 _ROWS = pa.table({"id": list(range(12)), "p": ["a", "b", "c"] * 4})
 at_once: Any = {"retention": timedelta(0), "enforce_retention": False}
-"""Has VACUUM delete whatever the latest version does not need."""
+"""Arguments with which VACUUM deletes everything that the latest version does not need."""
 
 
 async def _table(root: Path, **properties: str) -> None:
@@ -140,7 +140,7 @@ async def _lite(root: Path, keep: Keep) -> None:
 
 
 async def _after_others(root: Path, keep: Keep) -> None:
-    """Files were deleted by a program that left their checksums."""
+    """Another program deletes files, but not their checksums."""
     await _table(root)
     await adelta.checkpoint(root)
     await adelta.generate_manifest(root)
@@ -159,7 +159,7 @@ async def _after_others(root: Path, keep: Keep) -> None:
 
 
 async def _written_anew(root: Path, keep: Keep) -> None:
-    """A log was deleted without its checksums, and a table begins in the same place."""
+    """A log is deleted without its checksums, and a new table is created in its place."""
     await _table(root)
     await adelta.checkpoint(root)
     keep(root)
@@ -198,11 +198,11 @@ LIVES: Mapping[str, Callable[[Path, Keep], Awaitable[None]]] = {
     "a log deleted by others": _written_anew,
     "drop": _dropped,
 }
-"""What happens to a table, by name."""
+"""Sequences of operations on a table, by name."""
 
 
 class Files(Protocol):
-    """A file system as Hadoop's is on a local disk: it keeps a checksum of each file it writes."""
+    """A local file system that keeps a checksum of each file it writes, as Hadoop's does."""
 
     def write(self, path: Path, data: bytes) -> None:
         """Create or replace a file in place, as Spark writes Parquet."""
@@ -317,7 +317,7 @@ class Turns:
         self.files.replace(self.log / f"{version:020}.json", lines.encode())
 
     def hadoop_writes_checkpoints(self) -> None:
-        """At the versions that adelta has written some at, in other bytes."""
+        """Rewrite the checkpoints of adelta with equal content in other bytes."""
         for path in self.log.glob("*.checkpoint*.parquet"):
             sink = io.BytesIO()
             kind = self.random.choice(["none", "gzip"])
@@ -325,7 +325,7 @@ class Turns:
             self.random.choice([self.files.write, self.files.replace])(path, sink.getvalue())
 
     def hadoop_writes_small_files(self) -> None:
-        """The hint, checksums of versions and manifests, which say the same in other bytes."""
+        """Rewrite `_last_checkpoint`, version checksums and manifests with equal content."""
         for path in [*self.log.glob("_last_checkpoint"), *self.log.glob("[0-9]*.crc")]:
             said = json.loads(path.read_bytes())
             said.pop("checksum", None)
@@ -336,7 +336,7 @@ class Turns:
             self.files.write(path, "\n".join(lines).encode())
 
     def hadoop_deletes(self) -> None:
-        """What can always go: a hint, checksums of versions, and manifests."""
+        """Delete some optional files: `_last_checkpoint`, version checksums and manifests."""
         files = [*self.log.glob("_last_checkpoint"), *self.log.glob("[0-9]*.crc")]
         for path in [*files, *self.root.rglob("manifest")]:
             if self.random.random() < 0.3:
@@ -346,7 +346,7 @@ class Turns:
         self.files.keep_checksums(self.root)
 
     def found(self) -> list[int]:
-        """The ids that a reader finds, in order."""
+        """The ids of all rows that a scan returns, sorted."""
         with adelta.sync.open_table(self.root) as table:
             scan = table.snapshot().scan(columns=["id"])
             return sorted(scan.to_arrow().column("id").to_pylist())

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["GENERATED", "CastStream", "columns_of", "delta_schema", "fitted", "reader_of"]
 
 GENERATED = b"delta.generationExpression"
-"""The key in an Arrow field's metadata that has the expression of a generated column."""
+"""The metadata key of the expression of a generated column."""
 _METADATA_OF_SOURCE = (
     "PARQUET:",
     "delta.columnMapping.",
     "delta.identity.",
     "delta.typeChanges",
 )
-"""Beginnings of metadata that describe the table or files the rows came from, not this table."""
+"""Prefixes of metadata keys that describe the source of the rows rather than the new table."""
 _SMALL_FILE = 16 * 1024 * 1024
 _FEW_ROWS = 1024
 _SIGNED = {
@@ -115,10 +115,10 @@ def _field(field: Any) -> Any:
 
 
 def columns_of(schema: pa.Schema) -> t.StructType:
-    """The columns of a table with this Arrow schema, and the metadata of its fields.
+    """The Delta columns of an Arrow schema, with the metadata of its fields at every depth.
 
     Raises:
-        SchemaMismatchError: Delta has no such type, of adelta's errors.
+        SchemaMismatchError: Delta has no such type. This is the class of `adelta.errors`.
     """
     kind = from_arrow_schema(schema)
     return t.StructType(tuple(map(_with_metadata, kind, schema)))

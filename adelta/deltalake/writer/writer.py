@@ -236,10 +236,10 @@ def _write_rows(
 
 
 def _check_not_generated(rows: pa.Schema, table: StructType) -> None:
-    """Refuse new columns that are generated: the rows of the table have no values for them.
+    """Refuse to add generated columns, as existing rows would have no values for them.
 
     Raises:
-        SchemaMismatchError: there is one.
+        SchemaMismatchError: a new column is generated.
     """
     for field in rows:
         if GENERATED in (field.metadata or {}) and table.field(field.name) is None:

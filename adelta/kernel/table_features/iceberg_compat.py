@@ -98,8 +98,8 @@ def _completing(
 ) -> Callable[[Metadata | None, Metadata, Protocol, Callable[[], str]], Metadata]:
     """A hook: what compatibility with Iceberg takes, where it is unsaid.
 
-    A new table maps its columns, and is marked as fit for conversion within commits, as by Delta
-    Spark; where version 3 begins to be kept, rows are tracked. From version 2 on elements of
+    A new table gets column mapping and, as in Delta Spark, the property of atomic conversion; if
+    version 3 is enabled, row tracking is, too. From version 2 on elements of
     arrays, and keys and values of maps, have ids too (B12-09, B12-10).
     """
 

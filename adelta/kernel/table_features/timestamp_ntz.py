@@ -20,9 +20,9 @@ _active = has_type(TYPE)
 
 
 def _check(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
-    """Refuse to widen dates in a table that does not support the feature yet, as Delta Spark does.
+    """Refuse to widen dates to the type in a table without the feature, as Delta Spark does.
 
-    Old clients go on reading such a table until somebody asks for the feature.
+    Adding the feature would lock out clients that do not support it, so the user has to ask for it.
     """
     if before is None or _NAME in (before.protocol.writer_features or ()):
         return

@@ -150,7 +150,7 @@ def test_values_at_a_distance_match(kind, limit, greater, less):
     assert less is None or not _matches(above(kind, limit), less)
 
 
-def test_decimals_with_more_whole_digits_than_a_double_is_sure_of_are_left_to_be_parsed() -> None:
+def test_decimals_with_more_integer_digits_than_a_double_holds_match_no_pattern() -> None:
     assert not _matches(above(WIDE_DECIMAL, Decimal("999999999999990.5")), "999999999999992.0")
     assert not _matches(below(WIDE_DECIMAL, Decimal("-999999999999990.5")), "-999999999999992.0")
     assert _matches(above(WIDE_DECIMAL, Decimal("99999999999990.5")), "99999999999992.0")

@@ -1,4 +1,4 @@
-"""The package `deltalake` of processes that have this folder on their path: adelta's."""
+"""An alias package that puts adelta in the place of `deltalake` when it is imported."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import sys
 
 from adelta.deltalake.as_deltalake import install_as_deltalake
 
-# The import system returns whatever `sys.modules` has once this module has run.
+# After this module has run, the import system returns the module that `sys.modules` has by then.
 del sys.modules[__name__]
 install_as_deltalake()

@@ -23,13 +23,14 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Tells the files of a scan by which filters they are read, for `DataFrame.inputFiles`.
+ * An optimizer rule that passes the filters of a scan to its file index, for `DataFrame.inputFiles`.
  *
- * Delta Spark's PrepareDeltaScan lists the files at this place; here they are listed when somebody
- * asks. It changes nothing else about the plan.
+ * Without it, Spark asks the index for all files of the table. Delta Spark's PrepareDeltaScan lists
+ * the files at this point; here they are listed when `inputFiles` is called. The plan is otherwise
+ * unchanged.
  */
 public final class PruneFiles extends Rule {
-    /** Let a session's optimizer have the rule, once. */
+    /** Add the rule to a session's optimizer, unless it has it. */
     static synchronized void give(SparkSession session) {
         ExperimentalMethods own = session.sessionState().experimentalMethods();
         List rules = new ArrayList(CollectionConverters.asJava(own.extraOptimizations()));
@@ -88,7 +89,7 @@ public final class PruneFiles extends Rule {
         }
     }
 
-    /** The relation with an index that knows the filters; null where that is not to be done. */
+    /** The relation with an index that has the filters; null if there is nothing to prune. */
     private static LogicalRelation pruned(LogicalRelation table, Seq filters) {
         if (!(table.relation() instanceof HadoopFsRelation)) {
             return null;
@@ -130,7 +131,7 @@ public final class PruneFiles extends Rule {
         return (LogicalRelation) table.makeCopy(parts);
     }
 
-    /** Whether an expression is about columns with these names alone. */
+    /** Whether an expression refers only to columns with these names. */
     private static boolean isOf(Expression filter, Set names) {
         Iterator columns = filter.references().iterator();
         while (columns.hasNext()) {
@@ -141,7 +142,7 @@ public final class PruneFiles extends Rule {
         return true;
     }
 
-    /** The filters as text, without what tells columns of equal scans apart. */
+    /** The filters as SQL, without expression ids, so that equal scans have equal text. */
     private static String sql(List filters) {
         StringBuilder found = new StringBuilder();
         for (int index = 0; index < filters.size(); index++) {

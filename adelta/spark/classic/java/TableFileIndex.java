@@ -74,10 +74,10 @@ public final class TableFileIndex implements FileIndex {
     private final Function planner;
     private final Map plans = new LinkedHashMap();
     private final Map extremes = new LinkedHashMap();  // by columns' names
-    TableFileIndex whole;  // where `inputFiles` are by filters; else null
+    TableFileIndex whole;  // the index without filters, if this one has some; else null
     private scala.collection.immutable.Seq partitionFilters;
     private scala.collection.immutable.Seq dataFilters;
-    private String filters = "";  // both, as SQL
+    private String filters = "";  // the filters of both kinds as SQL
 
     /**
      * `planner` makes of filters, as JSON, what `read` understands: with `vectors` each file has a
@@ -100,17 +100,17 @@ public final class TableFileIndex implements FileIndex {
         this.planner = planner;
     }
 
-    /** The same index, whose `inputFiles` are those that the filters leave, which are `said`. */
+    /** The same index, whose `inputFiles` match the filters; `filtersAsSql` identifies these. */
     TableFileIndex pruned(
             scala.collection.immutable.Seq partitionFilters,
-            scala.collection.immutable.Seq dataFilters, String said) {
+            scala.collection.immutable.Seq dataFilters, String filtersAsSql) {
         TableFileIndex found = new TableFileIndex(
             table, latest, rootPath, partitions, String.valueOf(bytes), Boolean.valueOf(vectors),
             Boolean.valueOf(rowIds), planner);
         found.whole = this;
         found.partitionFilters = partitionFilters;
         found.dataFilters = dataFilters;
-        found.filters = said;
+        found.filters = filtersAsSql;
         return found;
     }
 
@@ -345,7 +345,7 @@ public final class TableFileIndex implements FileIndex {
         return (Object[]) extremes.get(column);
     }
 
-    /** Let a session's optimizer know the tables: `deleted` is the column of deleted rows. */
+    /** Add the rules for tables to a session's optimizer; `deleted` is the column of deleted rows. */
     public static void giveRules(
             org.apache.spark.sql.classic.SparkSession session, String deleted) {
         MetadataOnlyQuery.give(session, deleted);
