@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
+    from adelta.progress import Progress
+
 R = TypeVar("R")
 ROWS = pa.table({"id": [1, 2], "p": ["a", "b"]})
 
@@ -50,6 +52,22 @@ async def test_a_table_goes_with_its_files_and_what_links_lead_to_stays(tmp_path
     assert (other / "x").exists()
     with pytest.raises(TableNotFoundError):
         await adelta.drop_table(root)
+
+
+async def test_a_file_that_another_writer_begins_during_a_drop_stays(tmp_path: Path) -> None:
+    root = tmp_path / "table"
+    await adelta.write_table(root, ROWS, partition_by=["p"])
+    old, begun = (root / "p=a" / f".adelta-tmp-{digit * 16}" for digit in "01")
+    old.write_bytes(b"half")
+    os.utime(old, (1, 1))
+
+    def begin(progress: Progress) -> None:
+        if progress.phase == "deleting" and not begun.exists():
+            begun.parent.mkdir(exist_ok=True)
+            begun.write_bytes(b"half")
+
+    await adelta.drop_table(root, on_progress=begin)
+    assert [path for path in root.rglob("*") if path.is_file()] == [begun]
 
 
 async def test_a_checkpoint_that_a_killed_drop_has_left_over_another_table_goes_alone() -> None:
