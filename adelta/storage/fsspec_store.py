@@ -21,10 +21,10 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_io_thread, map_concurrent
 from adelta.errors import InvalidOptionError, ObjectNotFoundError, StorageError
 from adelta.storage.fsspec_answers import etag_of, is_answer, modified_ms, translated
-from adelta.storage.local_writing import HIDDEN_PREFIX, is_hidden
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import FolderPage, ObjectMeta, ObjectStore, SuffixRead
 from adelta.storage.pin import current_pin
+from adelta.storage.unfinished_files import HIDDEN_PREFIX, is_hidden
 
 if TYPE_CHECKING:
     from collections.abc import (

@@ -33,7 +33,6 @@ from adelta.storage.hdfs_answers import HdfsStatus, boolean_of, listed, status_o
 from adelta.storage.hdfs_client import HdfsClient, HdfsRequest, Writing
 from adelta.storage.hdfs_options import HdfsOptions, parse_hdfs_options
 from adelta.storage.http_store import HttpObjectStore
-from adelta.storage.local_writing import HIDDEN_PREFIX, is_hidden
 from adelta.storage.object_answers import Answer, Failure, Kind, Page
 from adelta.storage.object_client import LARGE, Into, ObjectRequest
 from adelta.storage.object_path import check_path, check_prefix, check_range
@@ -41,6 +40,7 @@ from adelta.storage.object_store import ObjectMeta
 from adelta.storage.pieces import in_pieces, put_back
 from adelta.storage.pin import Pin, current_pin, pinned
 from adelta.storage.sigv4 import encode_query
+from adelta.storage.unfinished_files import HIDDEN_PREFIX, is_hidden
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence

@@ -40,14 +40,7 @@ from adelta.storage.local_reading import (
     read_at,
 )
 from adelta.storage.local_root import LocalRoot
-from adelta.storage.local_writing import (
-    HIDDEN_PREFIX,
-    NewFile,
-    is_hidden,
-    is_left_behind,
-    meta_of,
-    tag_of,
-)
+from adelta.storage.local_writing import NewFile, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import (
     FolderPage,
@@ -57,6 +50,7 @@ from adelta.storage.object_store import (
     UnfinishedObject,
 )
 from adelta.storage.pin import Pin, current_pin
+from adelta.storage.unfinished_files import HIDDEN_PREFIX, is_hidden, is_left_behind
 
 if TYPE_CHECKING:
     from collections.abc import (

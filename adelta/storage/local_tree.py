@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from adelta._fields import is_text
 from adelta.storage.hadoop_checksums import checked_name
 from adelta.storage.local_errors import ABSENT
-from adelta.storage.local_writing import is_hidden, is_left_behind
+from adelta.storage.unfinished_files import is_hidden, is_left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -11,39 +11,25 @@ So no crash leaves a new file next to the checksum of an old one.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adelta.errors import CommitNotDurableError, CommitOutcomeUnknownError
-from adelta.storage.hadoop_checksums import is_orphan, remove_checksum
+from adelta.storage.hadoop_checksums import remove_checksum
 from adelta.storage.local_errors import exists, translate, translated
 from adelta.storage.object_store import ObjectMeta
+from adelta.storage.unfinished_files import HIDDEN_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adelta.storage.local_root import LocalRoot
 
-__all__ = ["HIDDEN_PREFIX", "NewFile", "is_hidden", "is_left_behind", "meta_of", "tag_of"]
+__all__ = ["NewFile", "meta_of", "tag_of"]
 
-HIDDEN_PREFIX = ".adelta-tmp-"
-"""How the names of files begin that `list` leaves out."""
-
-_HIDDEN_NAME = re.compile(r"\.adelta-tmp-[0-9a-z_]{8,16}")
 _ATTEMPTS = 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a file of that name is an object on its way, or one that got lost on it."""
-    return _HIDDEN_NAME.fullmatch(name) is not None
-
-
-def is_left_behind(directory: int, name: str) -> bool:
-    """Whether an entry of an open directory is hidden, or a Hadoop checksum without its file."""
-    return is_hidden(name) or is_orphan(directory, name)
 
 
 def meta_of(path: str, status: os.stat_result) -> ObjectMeta:
