@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table, TableOrAddress
 
-__all__ = ["HADOOP_CHECKSUM", "FsckProblem", "FsckReport", "fsck"]
+__all__ = ["FsckProblem", "FsckReport", "fsck"]
 
 MISSING_FILE = "missing file"
 HADOOP_CHECKSUM = "hadoop checksum"
@@ -99,6 +99,13 @@ class FsckReport:
     def missing_files(self) -> tuple[str, ...]:
         """The paths, as the log has them, of live files that are not there."""
         return tuple(p.path for p in self.problems if p.kind == MISSING_FILE)
+
+    @property
+    def outdated_checksums(self) -> tuple[str, ...]:
+        """Paths of checksum files of earlier versions of their files, which a repair deletes."""
+        return tuple(
+            p.path for p in self.problems if p.kind == HADOOP_CHECKSUM and _is_outdated(p.path)
+        )
 
     @property
     def unrepaired(self) -> tuple[FsckProblem, ...]:
@@ -313,23 +320,23 @@ async def _wrong_checksums(store: ObjectStore, *, deep: bool) -> list[Unfinished
 
 def _checksum_problem(checksum: UnfinishedObject) -> FsckProblem:
     message = "it does not match its file, so that Spark cannot read the file; "
-    if _is_outdated(checksum):
+    if _is_outdated(checksum.path):
         message += "it is from an earlier version of the file, and can be deleted"
     else:
         message += "one of the two is damaged; delete the checksum if the file proves to be intact"
     return FsckProblem(HADOOP_CHECKSUM, checksum.path, message)
 
 
-def _is_outdated(checksum: UnfinishedObject) -> bool:
-    """Whether a checksum that does not match is from an earlier version of its file."""
-    return checksum.path.startswith((LOG_DIR, MANIFESTS_DIR))
+def _is_outdated(path: str) -> bool:
+    """Whether a checksum file that does not match is from an earlier version of its file."""
+    return path.startswith((LOG_DIR, MANIFESTS_DIR))
 
 
 async def _delete_outdated_checksums(
     store: ObjectStore, report: FsckReport, checksums: Sequence[UnfinishedObject]
 ) -> FsckReport:
     """Delete those of `checksums` that are outdated, and return the report with their paths."""
-    outdated = [checksum for checksum in checksums if _is_outdated(checksum)]
+    outdated = [checksum for checksum in checksums if _is_outdated(checksum.path)]
     await delete_objects(store, outdated)
     return replace(report, deleted_checksums=tuple(checksum.path for checksum in outdated))
 

@@ -92,3 +92,15 @@ def test_an_outdated_checksum_of_hadoops_is_shown_and_deleted_by_a_repair(
     assert "Deleted 1 outdated checksum file." in out
     assert orjson.loads(run("fsck", trips, "--json")[1])["deletedChecksums"] == []
     assert not list(log.glob(".*.json.crc"))
+
+
+def test_a_repair_is_not_advised_for_the_checksum_of_a_data_file(run: Run, trips: Path) -> None:
+    (data,) = trips.glob("city=Rome/*.parquet")
+    hidden = data.with_name(f".{data.name}.crc")
+    hidden.write_bytes(sums(b"other bytes"))
+    status, out, err = run("fsck", trips, "--deep")
+    assert status == 1
+    assert "one of the two is damaged" in out
+    assert "--repair" not in err
+    assert run("fsck", trips, "--deep", "--repair")[0] == 1
+    assert hidden.exists()

@@ -13,7 +13,6 @@ from adelta.cli.arguments import add_table, open_table
 from adelta.console.progress_bar import progress_bar
 from adelta.console.render import Output, counted
 from adelta.errors import InvalidTableError
-from adelta.operations.fsck import HADOOP_CHECKSUM
 
 if TYPE_CHECKING:
     import argparse
@@ -53,9 +52,8 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         _for_people(report, output)
     if left := len(report.unrepaired):
         missing = report.missing_files and report.repaired_version is None
-        outdated = any(p.kind == HADOOP_CHECKSUM for p in report.unrepaired)
         advice = "; --repair takes the missing files out of the table" if missing else ""
-        if outdated and not arguments.repair:
+        if report.outdated_checksums and not arguments.repair:
             advice += "; --repair deletes outdated checksum files"
         raise InvalidTableError(f"{table.uri}: {counted(left, 'problem')} left{advice}")
 
