@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from adelta.spark.large_tables import checkpoint as checkpoint
     from adelta.spark.rows.merge_builder import DeltaMergeBuilder as DeltaMergeBuilder
     from adelta.spark.session.java import ensure_java as ensure_java
-    from adelta.spark.session.registration import get_session as get_session
     from adelta.spark.session.registration import register as register
+    from adelta.spark.session.registration import sql as sql
+    from adelta.spark.session.start import get_session as get_session
     from adelta.spark.source.datasource import DeltaDataSource as DeltaDataSource
-    from adelta.spark.statements.text import sql as sql
 
 __all__ = exports(
     __name__,
@@ -55,10 +55,10 @@ __all__ = exports(
         "adelta.spark.rows.merge_builder": ("DeltaMergeBuilder",),
         "adelta.spark.delta.optimize_builder": ("DeltaOptimizeBuilder",),
         "adelta.spark.session.registration": (
-            "get_session",
             "register",
+            "sql",
         ),
-        "adelta.spark.statements.text": ("sql",),
+        "adelta.spark.session.start": ("get_session",),
         "adelta.spark.delta.table_builder": (
             "DeltaColumnBuilder",
             "DeltaTableBuilder",

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql.utils import is_remote
-
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
-from adelta.spark.classic.jvm import WriteState
-from adelta.spark.options.hadoop_conf import prefixed, storage_of_session
-from adelta.spark.options.read_write import absolute_uri
-from adelta.spark.options.session_settings import read_settings, session_zone
-from adelta.spark.session.registration import ensure_registered, save
-from adelta.spark.source.datasource import FORMAT
+from adelta.spark.options.hadoop_conf import prefixed
+from adelta.spark.options.read_write import absolute_uri, with_session_storage
+from adelta.spark.options.session_settings import session_zone
+from adelta.spark.options.writer import WriteState
+from adelta.spark.rows.saving import save
+from adelta.spark.session.registration import choose_side
+from adelta.spark.tables.access import load
+from adelta.spark.translate.identifiers import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.dnf import Where
 
-__all__ = ["WriteMode", "load", "read", "write"]
+__all__ = ["WriteMode", "read", "write"]
 
 WriteMode = Literal["append", "overwrite", "error", "ignore"]
 """What to do where the table exists: add rows, replace all rows, fail, or do nothing."""
@@ -67,9 +67,8 @@ def read(
     """
     if version is not None and timestamp is not None:
         raise InvalidOptionError("give a version or a timestamp, not both")
+    choose_side(spark)
     zone = session_zone(spark)
-    if not storage_options and is_remote():  # a classic session's reader looks by itself
-        storage_options = storage_of_session(spark, uri)
     options = {**prefixed(storage_options), "path": absolute_uri(uri)}
     if columns is not None:
         options["columns"] = json.dumps(list(columns))
@@ -80,17 +79,7 @@ def read(
     if timestamp is not None:
         text = timestamp if isinstance(timestamp, str) else timestamp.isoformat()
         options["timestampAsOf"] = text
-    return load(spark, options)
-
-
-def load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """What a read with options of `ReadOptions` gives, as the session's settings have the rest."""
-    ensure_registered(spark)
-    said = {**options, **read_settings(spark, {key.lower() for key in options})}
-    if not is_remote():
-        said["minPartitions"] = str(spark.sparkContext.defaultParallelism)
-    path = said.pop("path")
-    return spark.read.format(FORMAT).options(**said).load(path)
+    return load(spark, with_session_storage(spark.conf.getAll, options))
 
 
 def write(
@@ -115,6 +104,7 @@ def write(
         AnalysisException: Spark's wrapping of any error of adelta, whose text it holds.
         InvalidOptionError: the mode is unknown.
     """
+    choose_side(df.sparkSession)
     if mode not in _MODES:
         raise InvalidOptionError(
             f"there is no mode {mode!r}: use append, overwrite, error or ignore"

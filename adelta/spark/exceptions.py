@@ -43,6 +43,7 @@ __all__ = [
     "ProtocolChangedException",
     "RefusedRequest",
     "WrongTypeError",
+    "as_data_source_says",
     "as_read",
     "as_spark_has_it",
     "condition_of",
@@ -368,6 +369,14 @@ def as_spark_has_it(error: e.AdeltaError) -> e.AdeltaError:
     vars(found).update(vars(error))
     found.adeltas_own = error
     return found.with_traceback(error.__traceback__)  # type: ignore[no-any-return]
+
+
+def as_data_source_says(error: e.AdeltaError) -> Exception:
+    """The error as one of Spark's as well; or one of Spark's that holds its text."""
+    found = as_spark_has_it(error)
+    if isinstance(found, PySparkException):
+        return found
+    return AnalysisException(f"{type(error).__name__}: {error}")
 
 
 @contextmanager

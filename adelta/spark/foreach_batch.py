@@ -10,23 +10,22 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from pyspark.sql.utils import is_remote
+from pyspark.sql import SparkSession
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError, TableNotFoundError
 from adelta.log.load import load_state
 from adelta.spark.options.commits import TXN_SETTINGS
+from adelta.spark.session.registration import choose_side
 from adelta.sync._portal import call
 from adelta.table import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 __all__ = ["MicroBatch", "foreach_batch"]
-
-_QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,8 @@ def foreach_batch(
     Raises:
         InvalidUseError: Spark Connect is used, and there is no `app_id`.
     """
-    if app_id is None and is_remote():
+    spark = SparkSession.getActiveSession()
+    if app_id is None and spark is not None and not choose_side(spark).knows_query_ids:
         raise InvalidUseError(_NO_ID)
 
     @wraps(function)
@@ -133,7 +133,7 @@ _NO_ID = (
 
 
 def _query_id(df: DataFrame) -> str:
-    found = None if is_remote() else df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    found = choose_side(df.sparkSession).query_id(df)
     if found is None:
         raise InvalidUseError(_NO_ID)
     return found

@@ -10,13 +10,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from pyspark.sql import SparkSession
-from pyspark.sql.utils import is_remote
+from adelta.spark.side import side_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     Runs = Callable[..., DataFrame]
 
@@ -28,12 +27,8 @@ _plain: dict[type[Any], Any] = {}  # Spark's own method, once there is a session
 
 
 def hook_sql(spark: SparkSession, runs: Runs) -> None:
-    """Let `runs` answer what `spark.sql` is told.
-
-    It does so for statements over DataFrames by name only through Spark Connect, as Spark itself
-    knows Delta tables by their names elsewhere.
-    """
-    owner = _owner()
+    """Let `runs` answer what `spark.sql` is told."""
+    owner = _owner(spark)
     if owner not in _plain:
         _plain[owner] = owner.__dict__["sql"]
         owner.sql = _replacement(_plain[owner])
@@ -55,40 +50,33 @@ def unhook_sql(spark: SparkSession) -> None:
 def _runs_of(spark: SparkSession) -> Runs | None:
     """What answers in a session: what it was told, or else another one of its application."""
     found = _hooked.get(spark)
-    if found is None and spark not in _unhooked and not is_remote():
-        of_this = (runs for other, runs in list(_hooked.items()) if _together(other, spark))
-        found = next(of_this, None)
+    if found is None and spark not in _unhooked:
+        own = side_of(spark).application(spark)
+        hooked = [(other, runs) for other, runs in _hooked.items() if type(other) is type(spark)]
+        same = (runs for other, runs in hooked if side_of(other).application(other) is own)
+        found = next(same, None)
     return found
-
-
-def _together(one: SparkSession, other: SparkSession) -> bool:
-    """Whether two classic sessions are of one application."""
-    return one.sparkContext is other.sparkContext
 
 
 def plain_sql(spark: SparkSession, text: str, args: Any = None, **frames: DataFrame) -> DataFrame:
     """What Spark itself answers; ``{name}`` in the text is one of the `frames`."""
-    method = _plain.get(_owner())
+    method = _plain.get(_owner(spark))
     if method is None:
         return spark.sql(text, args, **frames)
     found: DataFrame = method(spark, text, args, **frames)
     return found
 
 
-def _owner() -> Any:
-    """The class of sessions."""
-    if not is_remote():
-        return SparkSession
-    from pyspark.sql.connect.session import SparkSession as RemoteSession  # which needs grpc
-
-    return RemoteSession
+def _owner(spark: SparkSession) -> Any:
+    """The class that defines the session's method `sql`."""
+    return next(kind for kind in type(spark).__mro__ if "sql" in vars(kind))
 
 
 def _replacement(plain: Any) -> Any:
     @wraps(plain)
     def sql(self: Any, sqlQuery: str, args: Any = None, **frames: Any) -> Any:
         runs = _runs_of(self)
-        if runs is None or (frames and not is_remote()) or not isinstance(sqlQuery, str):
+        if runs is None or not isinstance(sqlQuery, str):
             return plain(self, sqlQuery, args, **frames)
         return runs(self, sqlQuery, args, **frames)
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 import adelta.spark
 from adelta.errors import ConcurrentAppendError, InvalidUseError
-from adelta.spark.classic.jar_settings import changed_without_jar
 from adelta.spark.exceptions import as_spark_has_it
+from adelta.spark.session.jar_settings import changed_without_jar
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ import pyspark, pyspark.version
 pyspark.__version__ = pyspark.version.__version__ = "4.99.0"
 logging.basicConfig(level=logging.WARNING, format="%(name)s %(message)s", stream=sys.stdout)
 from adelta.spark import get_session, read
-from adelta.spark.classic import jvm
+from adelta.spark.side import side_of
 folder = sys.argv[1]
 conf = {"spark.driver.memory": "512m", "spark.log.level": "OFF"}
 spark = get_session(master="local[1]", conf=conf)
-print("unusable:", jvm.unusable(spark))
+print("side:", type(side_of(spark)).__name__)
 spark.range(5).write.format("adelta").mode("append").save(folder)
 print("rows:", spark.read.format("adelta").load(folder).where("id > 1").count())
 print("rows again:", read(spark, folder).count())
@@ -67,7 +67,7 @@ def test_all_java_sources_compile_with_the_installed_spark(tmp_path):
 def test_an_unknown_spark_works_through_the_python_data_source_with_one_warning(tmp_path):
     run = run_python("-W", "ignore", "-c", UNKNOWN_SPARK, str(tmp_path / "t"))
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-2000:]
-    assert "unusable: adelta does not know Spark 4.99.0" in run.stdout
+    assert "side: PythonSourceSide" in run.stdout
     assert "rows: 3" in run.stdout
     assert "rows again: 5" in run.stdout
     warnings = [line for line in run.stdout.splitlines() if "adelta.spark" in line]

@@ -16,55 +16,42 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrameReader, DataFrameWriter
 from pyspark.sql.catalog import Catalog
 
-from adelta._dataclasses import dataclass
+from adelta.errors import AdeltaError
 from adelta.spark.classic import jvm
+from adelta.spark.classic.native.scan import native_frame
+from adelta.spark.exceptions import as_data_source_says
+from adelta.spark.options.path_travel import read_options
 from adelta.spark.options.read_write import with_session_storage
 from adelta.spark.options.session_settings import read_settings
+from adelta.spark.rows.saving import save
+from adelta.spark.side import side_of
 from adelta.spark.sql_hook import plain_sql
+from adelta.spark.translate.identifiers import FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from adelta.spark.classic.jvm import WriteState
 
-__all__ = ["Hooks", "hook", "hooked_formats", "plain_load"]
-
-
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """What is done instead, in sessions of an application, for `formats`, in lower case.
-
-    `load` is given a reader's options, ``path`` among them, and says None where Spark is to go on
-    by itself. `save` is given the DataFrame and what its writer was told.
-    """
-
-    formats: frozenset[str]
-    load: Callable[[SparkSession, dict[str, str]], DataFrame | None]
-    save: Callable[[DataFrame, WriteState], None]
+__all__ = ["hook", "hooked_formats", "plain_load"]
 
 
-_applications: WeakKeyDictionary[Any, Hooks] = WeakKeyDictionary()  # by SparkContext
+_applications: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()  # by SparkContext
 _spark_load = DataFrameReader.load
 _spark_save = DataFrameWriter.save
 _spark_refresh = Catalog.refreshTable
 
 
-def hook(spark: SparkSession, hooks: Hooks) -> None:
-    """Do as `hooks` say in the session, and in all that share its application."""
-    _applications[spark.sparkContext] = hooks
+def hook(spark: SparkSession, formats: frozenset[str]) -> None:
+    """Let `formats`, in lower case, be adelta's in all sessions of an application."""
+    _applications[spark.sparkContext] = formats
     DataFrameReader.load = _load  # type: ignore[method-assign]
     DataFrameWriter.save = _save  # type: ignore[method-assign]
     Catalog.refreshTable = _refresh  # type: ignore[method-assign]
 
 
 def hooked_formats(spark: SparkSession) -> frozenset[str]:
-    """The formats for which something else is done in the session; none in one of Connect."""
-    if jvm.unusable(spark) is not None:
-        return frozenset()
-    found = _applications.get(spark.sparkContext)
-    return frozenset() if found is None else found.formats
+    """The formats that are adelta's in a session."""
+    return _applications.get(spark.sparkContext, frozenset())
 
 
 def plain_load(reader: DataFrameReader) -> DataFrame:
@@ -85,21 +72,21 @@ def _load(
     if schema is not None:
         self.schema(schema)
     self.options(**options)
-    hooks = _hooks_of(self._spark)
-    if hooks is None or not (path is None or isinstance(path, str)):
+    formats = hooked_formats(self._spark)
+    if not formats or not (path is None or isinstance(path, str)):
         return _spark_load(self, path)
     source, given, has_schema = jvm.options_of(self)
-    if source.lower() not in hooks.formats:
+    if source.lower() not in formats:
         return _spark_load(self, path)
     if path is not None:
         given["path"] = path
-    given = with_session_storage(self._spark, given)
+    given = with_session_storage(self._spark.conf.getAll, given)
     given |= read_settings(self._spark, {key.lower() for key in given})
-    found = None if has_schema else hooks.load(self._spark, given)
+    found = None if has_schema else _native(self._spark, given)
     if found is not None:
         return found
     # The user's own reader keeps the format and the options that it was given.
-    reader = self._spark.read.format(jvm.FORMAT).options(**given)
+    reader = self._spark.read.format(FORMAT).options(**given)
     if has_schema:
         jvm.give_schema(self, reader)
     return _spark_load(reader)
@@ -114,27 +101,35 @@ def _save(
     partitionBy: Any = None,
     **options: Any,
 ) -> None:
-    hooks = _hooks_of(self._spark)
-    if format is not None:
-        self.format(format)
-    if hooks is None or (state := jvm.write_state(self)).source.lower() not in hooks.formats:
-        return _spark_save(self, path, None, mode, partitionBy, **options)
     self.mode(mode).options(**options)
     if partitionBy is not None:
         self.partitionBy(partitionBy)
-    state = jvm.write_state(self)
+    if format is not None:
+        self.format(format)
+    formats = hooked_formats(self._spark)
+    if not formats or (state := jvm.write_state(self)).source.lower() not in formats:
+        return _spark_save(self, path)
     if path is not None:
         state.options["path"] = path
-    return hooks.save(self._df, state)
+    return save(self._df, state)
 
 
 @wraps(_spark_refresh)
 def _refresh(self: Catalog, tableName: str) -> None:
-    if _hooks_of(self._sparkSession) is None:
+    if not hooked_formats(self._sparkSession):
         _spark_refresh(self, tableName)
     else:
         plain_sql(self._sparkSession, f"REFRESH TABLE {tableName}")
 
 
-def _hooks_of(spark: SparkSession) -> Hooks | None:
-    return None if jvm.unusable(spark) is not None else _applications.get(spark.sparkContext)
+def _native(spark: SparkSession, given: dict[str, str]) -> DataFrame | None:
+    """A table by Spark's own scan; None where adelta's data source has to read it."""
+    side_of(spark).ensure_registered(spark)
+    jvm.activate(spark)
+    try:
+        options = read_options(given)
+        if options.changes is not None or not options.native_scan:
+            return None
+        return native_frame(spark, options)
+    except AdeltaError as error:
+        raise as_data_source_says(error) from error

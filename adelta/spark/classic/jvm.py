@@ -6,18 +6,15 @@ Whatever of it is missing raises, here and nowhere else; who asks goes another w
 from __future__ import annotations
 
 import json
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
-from pyspark.sql.utils import is_remote
 
-from adelta._dataclasses import dataclass
 from adelta.spark.classic.java_classes import java_class, ship_class
-from adelta.spark.versions import SPARK
+from adelta.spark.options.writer import WriteState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,9 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DELETED",
-    "FORMAT",
     "FileIndex",
-    "WriteState",
     "activate",
     "analyzed",
     "catalog_entry",
@@ -54,13 +49,10 @@ __all__ = [
     "sql_of",
     "table_scans",
     "table_writer",
-    "unusable",
     "why_not_listed",
     "why_not_named",
     "write_state",
 ]
-
-FORMAT = "adelta"
 
 _INDEX, _TABLE_FORMAT, _FUNCTION = "TableFileIndex", "TableFormat", "PythonFunction"
 _TABLE_WRITER = "TableWriter"
@@ -76,15 +68,6 @@ FileIndex = Any
 """A `TableFileIndex` in the JVM."""
 
 _seen: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
-
-
-def unusable(spark: SparkSession) -> str | None:
-    """Why a session's inside cannot be reached; None where it can."""
-    if is_remote() or not hasattr(spark, "_jsparkSession"):
-        return "Spark Connect has no JVM at hand"
-    if not SPARK.is_known:
-        return f"adelta does not know Spark {SPARK.version} from inside"
-    return None
 
 
 def why_not_named(spark: SparkSession, path: str) -> str | None:
@@ -139,27 +122,6 @@ def give_schema(giver: DataFrameReader, taker: DataFrameReader) -> None:
     given: Any = giver._jreader
     taken: Any = taker._jreader
     taken.schema(given.userSpecifiedSchema().get())
-
-
-@dataclass(frozen=True, slots=True)
-class WriteState:
-    """What a writer was told.
-
-    Attributes:
-        source: the format.
-        mode: ``Append``, ``Overwrite``, ``ErrorIfExists`` or ``Ignore``.
-        options: the options, as they were spelt.
-        partition_by: the columns to partition by; None where none were named.
-        cluster_by: the columns to cluster by; None where none were named.
-        buckets: whether buckets or an order in them were asked for.
-    """
-
-    source: str
-    mode: str
-    options: dict[str, str] = field(repr=False)
-    partition_by: list[str] | None
-    cluster_by: list[str] | None
-    buckets: bool
 
 
 def write_state(writer: DataFrameWriter) -> WriteState:
@@ -302,7 +264,7 @@ def check_expression(text: str) -> None:
     Raises:
         ParseException: it cannot.
     """
-    context = None if is_remote() else SparkContext._active_spark_context
+    context = SparkContext._active_spark_context
     if context is not None:
         jvm: Any = context._jvm
         parser = getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$")

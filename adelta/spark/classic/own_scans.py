@@ -7,31 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 
-from adelta._dataclasses import dataclass
 from adelta.spark.classic import jvm
 from adelta.spark.classic.java_classes import NotCompiledError
 from adelta.spark.options.path_travel import read_options
+from adelta.spark.rows.own_reads import scan_of
+from adelta.spark.side import TableScan
 from adelta.spark.source.datasource import DeltaDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from adelta.spark.options.read_write import ReadOptions
 
-__all__ = ["TableScan", "scans_of"]
+__all__ = ["scans_of"]
 
 _FORMATS = ("adelta", "delta")
-
-
-@dataclass(frozen=True, slots=True)
-class TableScan:
-    """A scan of the latest version of a table, as it was when the DataFrame was made.
-
-    `version` is None where that is known only when the scan runs.
-    """
-
-    uri: str
-    version: int | None
 
 
 def scans_of(spark: SparkSession, plan: Any) -> list[TableScan]:
@@ -62,8 +51,3 @@ def _of_source(relation: Any) -> TableScan | None:
         return None
     options = read_options(source.options)
     return None if options.changes is not None else scan_of(options, source._version)
-
-
-def scan_of(options: ReadOptions, version: int | None) -> TableScan | None:
-    """The scan that a read of `version` is; None where that was asked for."""
-    return None if options.travels else TableScan(options.uri, version)

@@ -11,7 +11,6 @@ import pickle
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.utils import is_remote
 
 from adelta._chance import new_uuid
 from adelta._concurrency import in_io_thread, to_the_end
@@ -19,6 +18,7 @@ from adelta.errors import AdeltaError, StorageError
 from adelta.spark.cluster.job_settings import JobSettings
 from adelta.spark.cluster.parcels import packed, unpacked
 from adelta.spark.options.commits import forget_txn, session_commits
+from adelta.spark.side import side_of
 from adelta.sync._portal import call
 from adelta.table import Table, roots_of
 from adelta.write.discarding import discard_data_files
@@ -91,14 +91,11 @@ class SparkTaskExecutor:
         self._spark = spark
         self._jobs = jobs
         self._address = uri, dict(storage_options or {})
-        self._classic = not is_remote()
 
     @property
     def tasks_at_once(self) -> int:
         """How many tasks the cluster runs at the same time, as far as the session knows."""
-        if self._classic:
-            return self._spark.sparkContext.defaultParallelism
-        return int(self._spark.conf.get("spark.default.parallelism", None) or 2)
+        return side_of(self._spark).tasks_at_once(self._spark)
 
     async def run(
         self,
@@ -180,20 +177,13 @@ class SparkTaskExecutor:
     async def _interrupted(self, tag: str, job: asyncio.Future[Any]) -> None:
         """Wait for the end of a job that nobody wants any more, and see to it that it comes."""
         while not job.done():
-            await in_io_thread(self._interrupt, tag)
+            await in_io_thread(side_of(self._spark).cancel_jobs, self._spark, tag)
             await asyncio.wait((job,), timeout=1)
         job.exception()  # seen; what it wrote is in nobody's log
 
     def _run(self, tag: str, job: Callable[[], Done]) -> Done:
         with self._jobs.applied(self._spark, tag):  # the job is of this thread
             return job()
-
-    def _interrupt(self, tag: str) -> None:
-        """Cancel the job. A classic session's own tags are not those that its actions bear."""
-        if self._classic:
-            self._spark.sparkContext.cancelJobsWithTag(tag)
-        else:
-            self._spark.interruptTag(tag)
 
 
 class _Work:

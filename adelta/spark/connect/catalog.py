@@ -10,10 +10,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError
-from adelta.spark.delta.table import DeltaTable
+from adelta.operations.detail import detail
+from adelta.spark.connect.formats import formats_of, place_of
+from adelta.spark.connect.statements import run_sql
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.options.session_settings import default_format
-from adelta.spark.statements.text import sql
+from adelta.spark.rows.target import Target, is_table
 from adelta.spark.tables.creation import TableWish, create_as_wished
 from adelta.spark.translate.identifiers import identifier_parts, path_named, quoted
 from adelta.spark.versions import SPARK
@@ -24,45 +26,45 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    Formats = frozenset[str]
-    FormatsOf = Callable[[SparkSession], Formats]
-    PlaceOf = Callable[[SparkSession, str, Formats], str | None]
-
 __all__ = ["hook_catalog"]
 
 _COMMENT, _PROPERTY = "comment", "delta."
 
 
-def hook_catalog(formats_of: FormatsOf, place_of: PlaceOf) -> None:
-    """Let catalogs of sessions know the tables of `formats_of` these, which are at `place_of`."""
+def hook_catalog() -> None:
+    """Let catalogs of sessions know the tables of their formats."""
     from pyspark.sql.connect.catalog import Catalog  # which needs more packages
 
     catalog: Any = Catalog
-    catalog.createTable = _creating(catalog.createTable, formats_of)
-    catalog.tableExists = _looking(catalog.tableExists, formats_of)
-    catalog.listColumns = _listing(catalog.listColumns, formats_of, place_of)
-    catalog.getTable = _describing(catalog.getTable, formats_of, place_of)
+    catalog.createTable = _creating(catalog.createTable)
+    catalog.tableExists = _looking(catalog.tableExists)
+    catalog.listColumns = _listing(catalog.listColumns)
+    catalog.getTable = _describing(catalog.getTable)
     if SPARK.has_catalog_statements:
         for name, does in _STATEMENTS.items():
-            setattr(catalog, name, _stated(getattr(catalog, name), does, formats_of, place_of))
+            setattr(catalog, name, _stated(getattr(catalog, name), does))
 
 
 def _analyzed(spark: SparkSession, name: str, noScan: bool = False) -> None:
-    sql(spark, f"ANALYZE TABLE {name} COMPUTE STATISTICS{' NOSCAN' if noScan else ''}")
+    run_sql(
+        spark, f"ANALYZE TABLE {name} COMPUTE STATISTICS{' NOSCAN' if noScan else ''}", None, {}
+    )
 
 
 def _truncated(spark: SparkSession, name: str) -> None:
-    sql(spark, f"TRUNCATE TABLE {name}")
+    run_sql(spark, f"TRUNCATE TABLE {name}", None, {})
 
 
 def _properties(spark: SparkSession, name: str) -> dict[str, str]:
-    return {row[0]: row[1] for row in sql(spark, f"SHOW TBLPROPERTIES {name}").collect()}
+    return {
+        row[0]: row[1] for row in run_sql(spark, f"SHOW TBLPROPERTIES {name}", None, {}).collect()
+    }
 
 
 def _definition(spark: SparkSession, name: str, asSerde: bool = False) -> str:
     if asSerde:
         raise InvalidOptionError("a Delta table has no definition of Hive's: leave asSerde out")
-    found: str = sql(spark, f"SHOW CREATE TABLE {name}").collect()[0][0]
+    found: str = run_sql(spark, f"SHOW CREATE TABLE {name}", None, {}).collect()[0][0]
     return found
 
 
@@ -74,20 +76,19 @@ _STATEMENTS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _stated(plain: Any, does: Callable[..., Any], formats_of: FormatsOf, place_of: PlaceOf) -> Any:
+def _stated(plain: Any, does: Callable[..., Any]) -> Any:
     @wraps(plain)
     @raises_as_spark
     def method(self: Any, tableName: str, *arguments: Any, **named: Any) -> Any:
         spark: SparkSession = self._sparkSession
-        formats = formats_of(spark)
-        if not formats or place_of(spark, tableName, formats) is None:
+        if place_of(spark, tableName) is None:
             return plain(self, tableName, *arguments, **named)
         return does(spark, quoted(identifier_parts(tableName)), *arguments, **named)
 
     return method
 
 
-def _creating(plain: Any, formats_of: FormatsOf) -> Any:
+def _creating(plain: Any) -> Any:
     @wraps(plain)
     @raises_as_spark
     def create(
@@ -124,7 +125,7 @@ def _creating(plain: Any, formats_of: FormatsOf) -> Any:
     return create
 
 
-def _looking(plain: Any, formats_of: FormatsOf) -> Any:
+def _looking(plain: Any) -> Any:
     @wraps(plain)
     @raises_as_spark
     def exists(self: Any, tableName: str, dbName: str | None = None) -> bool:
@@ -132,12 +133,12 @@ def _looking(plain: Any, formats_of: FormatsOf) -> Any:
         path = path_named(tableName, formats_of(spark)) if dbName is None else None
         if path is None:
             return plain(self, tableName, dbName)  # type: ignore[no-any-return]
-        return DeltaTable.isDeltaTable(spark, path)
+        return is_table(spark, path)
 
     return exists
 
 
-def _listing(plain: Any, formats_of: FormatsOf, place_of: PlaceOf) -> Any:
+def _listing(plain: Any) -> Any:
     @wraps(plain)
     @raises_as_spark
     def columns(self: Any, tableName: str, dbName: str | None = None) -> list[Any]:
@@ -147,41 +148,38 @@ def _listing(plain: Any, formats_of: FormatsOf, place_of: PlaceOf) -> Any:
         name = tableName
         if dbName is not None:
             name = quoted((*identifier_parts(dbName), *identifier_parts(tableName)))
-        formats = formats_of(spark)
-        place = place_of(spark, name, formats) if formats else None
+        place = place_of(spark, name)
         if place is None:
             return plain(self, tableName, dbName)  # type: ignore[no-any-return]
-        table = DeltaTable.forPath(spark, place)
-        detail = table.detail().select("partitionColumns", "clusteringColumns").first()
-        assert detail is not None
+        table = Target.at(spark, place).existing()
+        about = table.access.learn(detail)
         return [
             Column(
                 name=field.name,
                 description=field.metadata.get(_COMMENT),
                 dataType=field.dataType.simpleString(),
                 nullable=field.nullable,
-                isPartition=field.name in detail[0],
+                isPartition=field.name in about.partition_columns,
                 isBucket=False,
-                isCluster=field.name in detail[1],
+                isCluster=field.name in about.clustering_columns,
             )
-            for field in table.toDF().schema
+            for field in table.rows().schema
         ]
 
     return columns
 
 
-def _describing(plain: Any, formats_of: FormatsOf, place_of: PlaceOf) -> Any:
+def _describing(plain: Any) -> Any:
     @wraps(plain)
     @raises_as_spark
     def get(self: Any, tableName: str) -> Any:
         spark: SparkSession = self._sparkSession
         formats = formats_of(spark)
-        place = place_of(spark, tableName, formats) if formats else None
+        place = place_of(spark, tableName)
         if place is None or path_named(tableName, formats) is not None:
             return plain(self, tableName)
         found = plain(self, tableName)
-        detail = DeltaTable.forPath(spark, place).detail().select("description").first()
-        assert detail is not None
-        return found._replace(description=detail[0])
+        about = Target.at(spark, place).existing().access.learn(detail)
+        return found._replace(description=about.description)
 
     return get

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.spark.delta.table import DeltaTable
-from adelta.spark.statements.run import source_of
+from adelta.spark.rows.merge_builder import DeltaMergeBuilder
+from adelta.spark.rows.rows_by_spark import affected, delete_rows, update_rows
+from adelta.spark.rows.target import Target
+from adelta.spark.statements.tables import source_of
 from adelta.spark.translate.identifiers import quoted
 from adelta.sql.statements import Delete, Update
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from adelta.spark.rows.merge_builder import DeltaMergeBuilder
     from adelta.sql.statements import Assignment, Merge, MergeClause
 
 __all__ = ["run_change"]
@@ -30,19 +31,20 @@ def run_change(spark: SparkSession, statement: Delete | Update | Merge, zone: st
     """
     name = statement.table
     if name.path is not None:
-        table = DeltaTable.forPath(spark, name.path)
+        table = Target.at(spark, name.path).existing()
     else:
-        table = DeltaTable.forName(spark, quoted(name.parts))
+        table = Target.named(spark, quoted(name.parts))
     if isinstance(statement, Delete | Update):
-        table = table if statement.alias is None else table.alias(statement.alias)
+        table = table if statement.alias is None else table.aliased(statement.alias)
         where = None if statement.where is None else statement.where.text
         if isinstance(statement, Delete):
-            return table.delete(where)
-        return table.update(where, _values(statement.assignments))
+            return affected(spark, delete_rows(table, where))
+        return affected(spark, update_rows(table, where, _values(statement.assignments)))
     if statement.target_alias is not None:
-        table = table.alias(statement.target_alias)
+        table = table.aliased(statement.target_alias)
     rows, alias = source_of(spark, statement, zone)
-    merge = table.merge(rows if alias is None else rows.alias(alias), statement.on.text)
+    source = rows if alias is None else rows.alias(alias)
+    merge = DeltaMergeBuilder(table, source, statement.on.text)._checked()
     for clause in statement.clauses:
         merge = _with(merge, clause)
     return (merge.withSchemaEvolution() if statement.evolves_schema else merge).execute()

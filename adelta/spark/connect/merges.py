@@ -6,20 +6,21 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from adelta._dataclasses import dataclass
-from adelta.spark.delta.table import DeltaTable
+from adelta.spark.connect.formats import place_of
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.rows.merge_builder import DeltaMergeBuilder
+from adelta.spark.rows.target import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 __all__ = ["hook_merges"]
 
 
-def hook_merges(is_delta: Callable[[SparkSession, str], bool]) -> None:
-    """Let `mergeInto` of Connect's DataFrames merge into tables that are Delta's by `is_delta`."""
+def hook_merges() -> None:
+    """Let `mergeInto` of Connect's DataFrames merge into tables of a session's formats."""
     from pyspark.sql.connect import dataframe  # which needs more packages
 
     frame: Any = dataframe.DataFrame
@@ -28,9 +29,10 @@ def hook_merges(is_delta: Callable[[SparkSession, str], bool]) -> None:
     @wraps(plain)
     @raises_as_spark
     def merge_into(self: DataFrame, table: str, condition: Column) -> Any:
-        if not is_delta(self.sparkSession, table):
+        if place_of(self.sparkSession, table) is None:
             return plain(self, table, condition)
-        return _Merge(DeltaTable.forName(self.sparkSession, table).merge(self, condition))
+        target = Target.named(self.sparkSession, table)
+        return _Merge(DeltaMergeBuilder(target, self, condition)._checked())
 
     frame.mergeInto = merge_into
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import AdeltaError
-from adelta.spark.classic.own_scans import TableScan, scan_of
 from adelta.spark.connect.view_targets import frame_of_view
 from adelta.spark.options.path_travel import read_options
+from adelta.spark.rows.own_reads import scan_of
 from adelta.spark.translate.identifiers import FORMATS, identifier_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
+
+    from adelta.spark.side import TableScan
 
 __all__ = ["remote_scans"]
 

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError, TableNotFoundError
-from adelta.spark.classic.jvm import WriteState
+from adelta.spark.connect.catalog import hook_catalog
+from adelta.spark.connect.formats import formats_of, place_of
+from adelta.spark.connect.merges import hook_merges
 from adelta.spark.exceptions import name_taken, raises_as_spark
-from adelta.spark.options.read_write import absolute_uri
+from adelta.spark.options.hadoop_conf import prefixed, storage_of_session
+from adelta.spark.options.read_write import absolute_uri, with_session_storage
 from adelta.spark.options.replacing import keeps_rows, replaces_matching
 from adelta.spark.options.session_settings import default_format, read_settings
+from adelta.spark.options.writer import WriteState
 from adelta.spark.rows.by_position import by_position
 from adelta.spark.rows.expressions import sql_text
+from adelta.spark.rows.saving import save
+from adelta.spark.tables.access import load
+from adelta.spark.tables.names import add_name, drop_name, without_views
 from adelta.spark.translate.identifiers import identifier_parts, path_named
 
 if TYPE_CHECKING:
@@ -28,8 +35,6 @@ if TYPE_CHECKING:
 
     from adelta.operations.write_transactions import DefinedBy
 
-    Save = Callable[..., None]
-    FormatsOf = Callable[[SparkSession], frozenset[str]]
 
 __all__ = ["hook_tables", "state_of"]
 
@@ -47,24 +52,21 @@ _DEFINE = ("create", "replace", "createOrReplace")
 _REPLACES = {"overwriteSchema": "true", "partitionOverwriteMode": "static"}
 
 
-def hook_tables(formats_of: FormatsOf, save: Save) -> None:
-    """Let readers and writers know the tables of `formats_of` a session; writers `save`."""
+def hook_tables() -> None:
+    """Let readers and writers know the tables of a session's formats."""
     from pyspark.sql.connect import readwriter  # which needs more packages
 
     reader: Any = readwriter.DataFrameReader
     if hasattr(reader.table, "__wrapped__"):
         return
-    reader.load = _loading(reader.load, formats_of)
-    reader.table = _reading(reader.table, formats_of)
+    reader.load = _loading(reader.load)
+    reader.table = _reading(reader.table)
     writer: Any = readwriter.DataFrameWriter
-    writer.saveAsTable = _saving(writer.saveAsTable, formats_of, save)
-    writer.insertInto = _inserting(writer.insertInto, formats_of, save)
-    _hook_second_writer(readwriter.DataFrameWriterV2, formats_of, save)
-    from adelta.spark.connect.catalog import hook_catalog  # which register sessions
-    from adelta.spark.connect.merges import hook_merges
-
-    hook_catalog(formats_of, _place)
-    hook_merges(lambda spark, name: _place(spark, name, formats_of(spark)) is not None)
+    writer.saveAsTable = _saving(writer.saveAsTable)
+    writer.insertInto = _inserting(writer.insertInto)
+    _hook_second_writer(readwriter.DataFrameWriterV2)
+    hook_catalog()
+    hook_merges()
 
 
 def state_of(writer: Any, source: str, mode: str | None) -> WriteState | None:
@@ -83,29 +85,17 @@ def state_of(writer: Any, source: str, mode: str | None) -> WriteState | None:
     )
 
 
-def _place(spark: SparkSession, name: str, formats: frozenset[str]) -> str | None:
-    from adelta.spark.tables.stream_tables import place_of  # which asks sessions
-
-    return place_of(spark, name, formats) if formats else None
-
-
-def _without_views(
-    spark: SparkSession, name: str, formats: frozenset[str]
-) -> tuple[str, str | None]:
+def _without_views(spark: SparkSession, name: str) -> tuple[str, str | None]:
     """A name that is none of a table's here, as no temporary view has it; where its table is."""
-    from adelta.spark.tables.names import without_views  # which registers sessions
-
     known = without_views(spark, name)
-    return known, None if known == name else _place(spark, known, formats)
+    return known, None if known == name else place_of(spark, known)
 
 
-def _loading(plain: Any, formats_of: FormatsOf) -> Any:
+def _loading(plain: Any) -> Any:
     @wraps(plain)
     def load(
         self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any
     ) -> Any:
-        from adelta.spark.options.read_write import with_session_storage
-
         if format is not None:
             self.format(format)
         if schema is not None:
@@ -118,7 +108,7 @@ def _loading(plain: Any, formats_of: FormatsOf) -> Any:
         # The user's own reader keeps the options that it was given.
         given = self._options if path is None else {**self._options, "path": path}
         told = type(self)(spark).format(self._format)
-        told.options(**with_session_storage(spark, given))
+        told.options(**with_session_storage(spark.conf.getAll, given))
         told.options(**read_settings(spark, {key.lower() for key in given}))
         told._schema = self._schema
         return plain(told)
@@ -126,15 +116,13 @@ def _loading(plain: Any, formats_of: FormatsOf) -> Any:
     return load
 
 
-def _reading(plain: Any, formats_of: FormatsOf) -> Any:
+def _reading(plain: Any) -> Any:
     @wraps(plain)
     @raises_as_spark
     def table(self: Any, tableName: str) -> Any:
-        from adelta.spark.dataframes import load  # which registers sessions
-        from adelta.spark.options.hadoop_conf import prefixed, storage_of_session
 
         spark = self._client
-        place = _place(spark, tableName, formats_of(spark))
+        place = place_of(spark, tableName)
         if place is None:
             return plain(self, tableName)
         options = {**prefixed(storage_of_session(spark, place)), **self._options}
@@ -144,7 +132,7 @@ def _reading(plain: Any, formats_of: FormatsOf) -> Any:
     return table
 
 
-def _saving(plain: Any, formats_of: FormatsOf, save: Save) -> Any:
+def _saving(plain: Any) -> Any:
     @wraps(plain)
     @raises_as_spark
     def save_as_table(
@@ -166,20 +154,20 @@ def _saving(plain: Any, formats_of: FormatsOf, save: Save) -> Any:
             source = default_format(spark)
         state = state_of(self, source or "", None)
         ours = state is not None and (source is None or source.lower() in formats)
-        place = _place(spark, name, formats) if ours else None
+        place = place_of(spark, name) if ours else None
         if ours and place is None:
-            name, place = _without_views(spark, name, formats)
+            name, place = _without_views(spark, name)
         if state is None or (place is None and (source is None or not ours)):
             plain(self, name)
         elif place is not None:
-            _save_into(_frame(self), name, place, state, save)
+            _save_into(_frame(self), name, place, state)
         else:
-            _save_as_new(_frame(self), name, state, save)
+            _save_as_new(_frame(self), name, state)
 
     return save_as_table
 
 
-def _save_into(df: DataFrame, name: str, place: str, state: WriteState, save: Save) -> None:
+def _save_into(df: DataFrame, name: str, place: str, state: WriteState, **besides: Any) -> None:
     """Write to the table of a name, which is there.
 
     Raises:
@@ -194,33 +182,31 @@ def _save_into(df: DataFrame, name: str, place: str, state: WriteState, save: Sa
         if state.mode == "Ignore":
             return
     state.options["path"] = place
-    save(df, state)
+    save(df, state, **besides)
 
 
-def _save_as_new(df: DataFrame, name: str, state: WriteState, save: Save) -> None:
+def _save_as_new(df: DataFrame, name: str, state: WriteState, **besides: Any) -> None:
     """Write a table, and give it a name that nobody has."""
-    from adelta.spark.tables.names import add_name, drop_name  # which register sessions
-
     spark = df.sparkSession
     if (location := state.options.get("path")) is not None:
-        save(df, state)
+        save(df, state, **besides)
         add_name(spark, name, df.schema, location=location)
         return
     made = add_name(spark, name, df.schema)
     try:
         state.options["path"] = str(made.location)
-        save(df, state)
+        save(df, state, **besides)
     except BaseException:
         drop_name(spark, name)
         raise
 
 
-def _inserting(plain: Any, formats_of: FormatsOf, save: Save) -> Any:
+def _inserting(plain: Any) -> Any:
     @wraps(plain)
     @raises_as_spark
     def insert_into(self: Any, tableName: str, overwrite: bool | None = None) -> None:
         spark = self._spark
-        place = _place(spark, tableName, formats_of(spark))
+        place = place_of(spark, tableName)
         mode = None if overwrite is None else "overwrite" if overwrite else "append"
         state = state_of(self, "delta", mode or self._write.mode or "append")
         if place is None or state is None:
@@ -246,7 +232,7 @@ def _inserting(plain: Any, formats_of: FormatsOf, save: Save) -> Any:
 # ------------------------------------------------------------------------------------- writeTo
 
 
-def _hook_second_writer(writer: Any, formats_of: FormatsOf, save: Save) -> None:
+def _hook_second_writer(writer: Any) -> None:
     """Hook what `df.writeTo` gives."""
 
     def hooked(name: str, does: Callable[..., None]) -> None:
@@ -257,15 +243,15 @@ def _hook_second_writer(writer: Any, formats_of: FormatsOf, save: Save) -> None:
         def method(self: Any, *arguments: Any) -> None:
             spark, table = self._spark, self._table_name
             formats = formats_of(spark)
-            place = _place(spark, table, formats)
+            place = place_of(spark, table)
             told = self._write.provider or (default_format(spark) if formats else "")
             ours = place is not None or told.lower() in formats
             if place is None and ours and name in _DEFINE:
-                self._table_name, place = _without_views(spark, table, formats)
+                self._table_name, place = _without_views(spark, table)
             if not ours:
                 plain(self, *arguments)
             else:
-                does(self, place, save, *arguments)
+                does(self, place, *arguments)
 
         setattr(writer, name, method)
 
@@ -277,40 +263,44 @@ def _hook_second_writer(writer: Any, formats_of: FormatsOf, save: Save) -> None:
     hooked("createOrReplace", _create_or_replace)
 
 
-def _append(writer: Any, place: str | None, save: Save) -> None:
-    _change(writer, place, save, "Append", {})
+def _append(writer: Any, place: str | None) -> None:
+    _change(writer, place, "Append", {})
 
 
-def _overwrite(writer: Any, place: str | None, save: Save, condition: Any) -> None:
+def _overwrite(writer: Any, place: str | None, condition: Any) -> None:
     df = _frame(writer)
-    text = condition if isinstance(condition, str) else sql_text("condition", condition, lambda: df)
+    text = (
+        condition
+        if isinstance(condition, str)
+        else sql_text(writer._spark, "condition", condition, lambda: df)
+    )
     everything = text.lower() == "true" and not replaces_matching(writer._write.options)
     which = {"partitionOverwriteMode": "static"} if everything else {"replaceWhere": text}
-    _change(writer, place, save, "Overwrite", which)  # whatever mode the session has
+    _change(writer, place, "Overwrite", which)  # whatever mode the session has
 
 
-def _overwrite_partitions(writer: Any, place: str | None, save: Save) -> None:
-    _change(writer, place, save, "Overwrite", {"partitionOverwriteMode": "dynamic"})
+def _overwrite_partitions(writer: Any, place: str | None) -> None:
+    _change(writer, place, "Overwrite", {"partitionOverwriteMode": "dynamic"})
 
 
-def _create(writer: Any, place: str | None, save: Save) -> None:
-    _define(writer, place, save, "ErrorIfExists", "CREATE TABLE AS SELECT")
+def _create(writer: Any, place: str | None) -> None:
+    _define(writer, place, "ErrorIfExists", "CREATE TABLE AS SELECT")
 
 
-def _create_or_replace(writer: Any, place: str | None, save: Save) -> None:
-    _define(writer, place, save, "Overwrite", "CREATE OR REPLACE TABLE AS SELECT")
+def _create_or_replace(writer: Any, place: str | None) -> None:
+    _define(writer, place, "Overwrite", "CREATE OR REPLACE TABLE AS SELECT")
 
 
-def _replace(writer: Any, place: str | None, save: Save) -> None:
+def _replace(writer: Any, place: str | None) -> None:
     if place is None:
         raise TableNotFoundError(
             f"table {writer._table_name} cannot be replaced as it does not exist: use "
             "createOrReplace to create it"
         )
-    _define(writer, place, save, "Overwrite", "REPLACE TABLE AS SELECT")
+    _define(writer, place, "Overwrite", "REPLACE TABLE AS SELECT")
 
 
-def _change(writer: Any, place: str | None, save: Save, mode: str, options: dict[str, str]) -> None:
+def _change(writer: Any, place: str | None, mode: str, options: dict[str, str]) -> None:
     """Write to a table that is there.
 
     Raises:
@@ -325,7 +315,7 @@ def _change(writer: Any, place: str | None, save: Save, mode: str, options: dict
     save(_frame(writer), state)
 
 
-def _define(writer: Any, place: str | None, save: Save, mode: str, defined_by: DefinedBy) -> None:
+def _define(writer: Any, place: str | None, mode: str, defined_by: DefinedBy) -> None:
     """Create a table, or replace the one that is there."""
     state = _second_state(writer, mode)
     if replaces_matching(state.options):
@@ -334,11 +324,11 @@ def _define(writer: Any, place: str | None, save: Save, mode: str, defined_by: D
     location, comment = (properties.pop(key, None) for key in _OF_THE_CATALOG)
     if properties:
         state.options["tableProperties"] = json.dumps(properties)
-    saving = partial(save, defined_by=defined_by, description=comment)
+    besides: dict[str, Any] = {"defined_by": defined_by, "description": comment}
     if place is None:
         if location is not None:
             state.options["path"] = location
-        _save_as_new(_frame(writer), writer._table_name, state, saving)
+        _save_as_new(_frame(writer), writer._table_name, state, **besides)
         return
     if location is not None and absolute_uri(location) != absolute_uri(place):
         raise InvalidOptionError(
@@ -348,7 +338,7 @@ def _define(writer: Any, place: str | None, save: Save, mode: str, defined_by: D
     if mode == "Overwrite":
         state.options.update(_REPLACES)  # and its layout, which need not be named
         state = replace(state, partition_by=state.partition_by or [])
-    _save_into(_frame(writer), writer._table_name, place, state, saving)
+    _save_into(_frame(writer), writer._table_name, place, state, **besides)
 
 
 def _second_state(writer: Any, mode: str) -> WriteState:
@@ -373,7 +363,7 @@ def _column(given: Any, df: DataFrame) -> str:
     """
     sent = given if isinstance(given, str) else given._expr
     text = getattr(sent, "_unparsed_identifier", None)
-    text = sql_text("column", given, lambda: df) if text is None else text
+    text = sql_text(df.sparkSession, "column", given, lambda: df) if text is None else text
     try:
         return ".".join(identifier_parts(text))
     except InvalidOptionError as error:

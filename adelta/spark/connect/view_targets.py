@@ -10,16 +10,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql.utils import is_remote
-
 from adelta._chance import new_uuid
 from adelta.errors import TableNotFoundError
+from adelta.spark.connect.formats import formats_of
 from adelta.spark.exceptions import with_condition
 from adelta.spark.options.hadoop_conf import prefixed, storage_of_session
 from adelta.spark.options.read_write import absolute_uri
 from adelta.spark.sql_hook import plain_sql
-from adelta.spark.tables.names import find_table
-from adelta.spark.tables.sql_names import named_table
+from adelta.spark.tables.names import find_table, named_table
 from adelta.spark.translate.identifiers import quoted
 from adelta.sql.statements import Delete, Insert, InsertReplacing, Merge, TableName, Update
 
@@ -42,7 +40,7 @@ _VERBS: dict[type[Any], str] = {
 _noted: WeakKeyDictionary[Any, dict[str, tuple[str, DataFrame]]] = WeakKeyDictionary()
 
 
-def hook_views(formats_of: Callable[[SparkSession], frozenset[str]]) -> None:
+def hook_views() -> None:
     """Let DataFrames of Connect note of which of them views are made, where they are of a table."""
     from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame  # which needs grpc
 
@@ -78,7 +76,7 @@ def table_to_change(spark: SparkSession, statement: Any) -> TableName:
     try:
         return named_table(spark, name)
     except TableNotFoundError:
-        if verb is None or not is_remote() or name.path is not None or len(name.parts) != 1:
+        if verb is None or name.path is not None or len(name.parts) != 1:
             raise
         known = find_table(spark, quoted(name.parts))
         if known is None or known.provider is not None or known.location is not None:

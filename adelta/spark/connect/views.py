@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidStatementError, TableNotFoundError
-from adelta.spark.statements.run import rows_of, run_query
-from adelta.spark.tables.sql_names import frame, named_table
+from adelta.spark.connect.queries import run_query
+from adelta.spark.statements.tables import rows_of
+from adelta.spark.tables.answers import frame
+from adelta.spark.tables.names import named_table
 from adelta.spark.translate.identifiers import quoted
 from adelta.sql.grammar.query import begins_query, read_query
 from adelta.sql.grammar.reader import Reader

@@ -9,54 +9,49 @@ from __future__ import annotations
 
 from functools import wraps
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
+from adelta.spark.connect.formats import formats_of, know_formats
 from adelta.spark.connect.tables import hook_tables, state_of
+from adelta.spark.connect.view_targets import hook_views
+from adelta.spark.rows.saving import save
 from adelta.spark.sql_hook import has_sql_hook
 from adelta.spark.translate.errors_in_text import recognise_remote_errors
+from adelta.spark.translate.identifiers import FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from adelta.spark.classic.jvm import WriteState
+    from adelta.spark.options.read_write import WriteOptions
 
-__all__ = ["hook_writers", "plain_remote_save", "remote_formats"]
+__all__ = ["hook_writers", "write_by_source"]
 
-_sessions: WeakKeyDictionary[Any, tuple[frozenset[str], Any]] = WeakKeyDictionary()
 _plain: list[Any] = []  # Spark's own method, once there is a session of Connect
 
 
 def hook_writers(
-    spark: SparkSession,
-    formats: frozenset[str],
-    save: Callable[[DataFrame, WriteState], None],
+    spark: SparkSession, formats: frozenset[str], register: Callable[..., None]
 ) -> None:
-    """Let writers of a session of Connect `save`, where they are told one of `formats`."""
+    """Let readers, writers, names and views of a session of Connect know `formats`.
+
+    `register` makes sessions that are made of it know what it knows.
+    """
     from pyspark.sql.connect.readwriter import DataFrameWriter as RemoteWriter  # which needs grpc
 
-    _sessions[spark] = formats, save
+    know_formats(spark, formats)
     if not _plain:
         recognise_remote_errors()
         _plain.append(RemoteWriter.save)
         RemoteWriter.save = wraps(RemoteWriter.save)(_save)  # type: ignore[method-assign]
-        from adelta.spark.connect.view_targets import hook_views  # which registers sessions
-
-        hook_views(remote_formats)
-        _hook_new_sessions()
-
-        def saves(df: DataFrame, state: WriteState, **more: Any) -> None:
-            _sessions[df.sparkSession][1](df, state, **more)
-
-        hook_tables(remote_formats, saves)
+        hook_views()
+        _hook_new_sessions(register)
+        hook_tables()
 
 
-def _hook_new_sessions() -> None:
+def _hook_new_sessions(register: Callable[..., None]) -> None:
     """Let sessions that are made of one know what it knows, as those of a driver do."""
     from pyspark.sql.connect.session import SparkSession as RemoteSession
-
-    from adelta.spark.session.registration import register  # which imports this module
 
     session: Any = RemoteSession
     for name in ("cloneSession", "newSession"):
@@ -67,22 +62,27 @@ def _hook_new_sessions() -> None:
         @wraps(plain)
         def made(self: Any, *given: Any, plain: Callable[..., Any] = plain, **named: Any) -> Any:
             found = plain(self, *given, **named)
-            if self in _sessions:
-                register(found, as_delta="delta" in remote_formats(self), sql=has_sql_hook(self))
+            if formats := formats_of(self):
+                register(found, as_delta="delta" in formats, sql=has_sql_hook(self))
             return found
 
         setattr(session, name, made)
 
 
-def remote_formats(spark: SparkSession) -> frozenset[str]:
-    """The formats that writers of a session save; none where it was not given to `hook_writers`."""
-    formats, _ = _sessions.get(spark, (frozenset(), None))
-    return formats
-
-
-def plain_remote_save(writer: DataFrameWriter, path: str) -> None:
-    """Let Spark itself save."""
-    _plain[0](writer, path)
+def write_by_source(
+    df: DataFrame, asked: WriteOptions, options: Mapping[str, str], *, overwrite: bool
+) -> None:
+    """Write rows by the data source on the server, to which options say all that was asked."""
+    said = dict(options)
+    if asked.made_of is not None:
+        said["madeOf"] = str(asked.made_of)
+    if asked.defined_by is not None:
+        said["definedBy"] = asked.defined_by
+    if asked.description is not None:
+        said["description"] = asked.description
+    path = said.pop("path", "")
+    writer = df.write.format(FORMAT).options(**said)
+    _plain[0](writer.mode("overwrite" if overwrite else "append"), path)
 
 
 def _save(
@@ -95,17 +95,16 @@ def _save(
 ) -> None:
     from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 
-    formats, save = _sessions.get(self._spark, (frozenset(), None))
-    source = format if format is not None else self._write.source
-    state = None if source is None else state_of(self, source, mode)
-    if save is None or source is None or source.lower() not in formats or state is None:
-        _plain[0](self, path, format, mode, partitionBy, **options)
-        return
     self.mode(mode).options(**options)
     if partitionBy is not None:
         self.partitionBy(partitionBy)
-    state = state_of(self, source, mode)
-    assert state is not None
+    if format is not None:
+        self.format(format)
+    source = self._write.source
+    state = None if source is None else state_of(self, source, None)
+    if state is None or source.lower() not in formats_of(self._spark):
+        _plain[0](self, path)
+        return
     if path is not None:
         state.options["path"] = path
     save(RemoteFrame(self._df, self._spark), state)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
 from adelta.spark.exceptions import NoSessionError
+from adelta.spark.session.registration import choose_side
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,13 +25,14 @@ def check_type(what: str, value: object, kind: type, shown: str) -> None:
 
 
 def check_session(spark: SparkSession | None) -> SparkSession:
-    """The session.
+    """The session, whose side is chosen now.
 
     Raises:
         NoSessionError: it is None.
     """
     if spark is None:
         raise NoSessionError("there is no active session; hand one over")
+    choose_side(spark)
     return spark
 
 

@@ -9,10 +9,10 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.literals import literal_of
 from adelta.operations.clone import clone
 from adelta.spark.cluster.task_executor import on_cluster
-from adelta.spark.options.allowed_origins import allow_origin
+from adelta.spark.options.hadoop_conf import allow_origin
 from adelta.spark.options.read_write import absolute_uri
 from adelta.spark.options.session_settings import session_zone
-from adelta.spark.statements.run import run_clone
+from adelta.spark.statements.tables import run_clone
 from adelta.spark.tables.names import location_of
 from adelta.spark.translate.identifiers import identifier_parts, path_named
 from adelta.sql.statements import AsOf, CreateClone, TableName

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from adelta.kernel.expressions.nodes import And, split_conjuncts
 from adelta.operations.optimize import rearranged
 from adelta.spark.exceptions import WrongTypeError, known_as_of, raises_as_spark
-from adelta.spark.tables.sql_names import frame
+from adelta.spark.tables.answers import frame
 from adelta.spark.translate.not_of_java import NotOfJava
 from adelta.spark.translate.unresolved_text import unresolved_text
 from adelta.sql.execute.optimize import optimize_answer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.operations.rearrange.metrics import OptimizeMetrics
-    from adelta.spark.delta.table import DeltaTable
+    from adelta.spark.rows.target import Target
     from adelta.table import Table
 
 __all__ = ["DeltaOptimizeBuilder"]
@@ -26,8 +26,8 @@ __all__ = ["DeltaOptimizeBuilder"]
 class DeltaOptimizeBuilder(NotOfJava):
     """Which files of a table are to be written anew, and how."""
 
-    def __init__(self, table: DeltaTable, where: Node | None = None) -> None:
-        self._table = table
+    def __init__(self, target: Target, where: Node | None = None) -> None:
+        self._target = target
         self._where = where
 
     @raises_as_spark
@@ -42,7 +42,7 @@ class DeltaOptimizeBuilder(NotOfJava):
             raise WrongTypeError(
                 f"'partitionFilter' must be a string, found to be {type(partitionFilter)}"
             )
-        condition = self._table._condition(partitionFilter)
+        condition = self._target.condition(partitionFilter)
         self._where = condition if self._where is None else And((self._where, condition))
         return self
 
@@ -69,12 +69,12 @@ class DeltaOptimizeBuilder(NotOfJava):
         return self._run(tuple(map(str, names)))
 
     def _run(self, columns: tuple[str, ...]) -> DataFrame:
-        table = self._table
+        target = self._target
 
         async def run(handle: Table) -> OptimizeMetrics:
             said = [unresolved_text(each) for each in split_conjuncts(self._where)]
             return await rearranged(handle, self._where, columns, said=said)
 
         with known_as_of("optimize"):
-            done = table._access.run(run)
-        return frame(table._spark, optimize_answer(table._path, done))
+            done = target.access.run(run)
+        return frame(target.spark, optimize_answer(target.access.path, done))

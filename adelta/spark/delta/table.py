@@ -2,69 +2,56 @@
 
 from __future__ import annotations
 
-from copy import copy
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
-from pyspark.sql.utils import is_remote
 
-from adelta.errors import (
-    InvalidOptionError,
-    TableNotFoundError,
-    UnsupportedFeatureError,
-)
-from adelta.kernel.table_features import identities_of
+from adelta.errors import InvalidOptionError
+from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.operations.add_feature import add_feature
-from adelta.operations.delete import delete
 from adelta.operations.detail import detail
 from adelta.operations.drop_feature import drop_feature
 from adelta.operations.generate_manifest import generate_manifest
 from adelta.operations.history import history
 from adelta.operations.restore import restore
-from adelta.operations.update import update
 from adelta.operations.upgrade_protocol import upgrade_protocol
 from adelta.operations.vacuum import vacuum
-from adelta.spark.connect.merge_builder import RemoteMergeBuilder
-from adelta.spark.delta.argument_types import check_session, check_type
-from adelta.spark.delta.clones import Cloned
+from adelta.spark.delta.argument_types import check_clone, check_session, check_type
+from adelta.spark.delta.cloning import CloneWish, clone_to
 from adelta.spark.delta.optimize_builder import DeltaOptimizeBuilder
-from adelta.spark.delta.shown_frames import ShownFrames
 from adelta.spark.delta.table_builder import DeltaColumnBuilder, DeltaTableBuilder
-from adelta.spark.delta.table_rows import AFFECTED, DETAIL, HISTORY, detail_row, history_row
 from adelta.spark.exceptions import WrongTypeError, known_as_of, raises_as_spark
-from adelta.spark.options.hadoop_conf import storage_of_session, storage_options_of
-from adelta.spark.options.read_write import absolute_uri
-from adelta.spark.options.session_settings import checks_retention, pads_chars
-from adelta.spark.rows.expressions import assignments, sql_text, unqualified
+from adelta.spark.options.hadoop_conf import storage_options_of
+from adelta.spark.options.session_settings import checks_retention
 from adelta.spark.rows.merge_builder import DeltaMergeBuilder
-from adelta.spark.rows.rows_by_spark import NOT_ADELTAS, change_by_spark
-from adelta.spark.rows.side_names import Side, in_names_of
-from adelta.spark.tables.access import TableAccess, access_by_catalog
+from adelta.spark.rows.rows_by_spark import affected, delete_rows, update_rows
+from adelta.spark.rows.target import Target, is_table
+from adelta.spark.session.registration import choose_side
+from adelta.spark.tables.answers import frame
 from adelta.spark.tables.converting import convert_in_place
-from adelta.spark.tables.names import location_of
-from adelta.spark.tables.sql_names import frame
-from adelta.spark.translate.identifiers import identifier_parts, path_named, quoted
-from adelta.spark.translate.zones import condition_in, moment_in, value_in
+from adelta.spark.translate.not_of_java import NotOfJava
+from adelta.spark.translate.types import to_spark_schema
+from adelta.spark.translate.zones import moment_in
+from adelta.sql import records
 from adelta.sql.execute.vacuum import restore_answer
+from adelta.sql.records import detail_row, history_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from pyspark.sql import Column
+    from pyspark.sql import types as s
 
-    from adelta.kernel.expressions.nodes import Node
-    from adelta.kernel.schema.types import StructType as TableSchema
-    from adelta.operations.merge.metrics import MergeMetrics
-    from adelta.spark.options.read_write import ReadOptions
+    from adelta.spark.tables.access import TableAccess
     from adelta.spark.tables.creation import CreationMode
-    from adelta.table import Table
 
 __all__ = ["DeltaTable"]
 
 
-class DeltaTable(Cloned):
+class DeltaTable(NotOfJava):
     """A table as delta-spark's users know it: class and verbs bear delta-spark's names.
 
     It reads the log with adelta, in the driver, and through Spark Connect in the client; data goes
@@ -81,14 +68,12 @@ class DeltaTable(Cloned):
         alias: str | None = None,
         name: str | None = None,
     ) -> None:
-        options = dict(storage_options or storage_of_session(spark, path))
-        self._access = TableAccess(spark, absolute_uri(path), options)
-        self._alias = alias
-        self._name = name
-        self._shown = ShownFrames()  # of this and its aliases
+        choose_side(spark)
+        target = Target.at(spark, path, storage_options, name)
+        self._target = target if alias is None else target.aliased(alias)
 
     def __repr__(self) -> str:
-        return f"<DeltaTable {self._name or self._path}>"
+        return f"<DeltaTable {self._target.name or self._access.path}>"
 
     # -------------------------------------------------------------------------------- opening
 
@@ -115,7 +100,7 @@ class DeltaTable(Cloned):
         check_type("path", path, str, "a string")
         options = {**storage_options_of(hadoopConf or {}), **(storage_options or {})}
         with known_as_of("open"):
-            return cls._opened(sparkSession, path, options)
+            return cls._of(Target.at(sparkSession, path, options).existing())
 
     @classmethod
     @raises_as_spark
@@ -132,7 +117,7 @@ class DeltaTable(Cloned):
         """
         check_session(sparkSession)
         check_type("tableOrViewName", tableOrViewName, str, "a string")
-        return cls._named(sparkSession, tableOrViewName)
+        return cls._of(Target.named(sparkSession, tableOrViewName))
 
     @classmethod
     @raises_as_spark
@@ -148,35 +133,29 @@ class DeltaTable(Cloned):
         """
         check_session(sparkSession)
         check_type("identifier", identifier, str, "a string")
-        path = path_named(identifier) or identifier
-        try:
-            try:
-                cls._opened(sparkSession, path, storage_options)
-            except TableNotFoundError:
-                cls._named(sparkSession, identifier)
-        except UnsupportedFeatureError:
-            return True
-        except (TableNotFoundError, InvalidOptionError):
-            return False
-        return True
+        return is_table(sparkSession, identifier, storage_options)
 
     @classmethod
-    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
         """A builder of a new table; that there is one already is an error."""
         return cls._builder(sparkSession, "create")
 
     @classmethod
-    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+    def createIfNotExists(
+        cls, sparkSession: SparkSession | None = None
+    ) -> DeltaTableBuilder[DeltaTable]:
         """A builder of a new table; where there is one, it stays as it is."""
         return cls._builder(sparkSession, "create if not exists")
 
     @classmethod
-    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder[DeltaTable]:
         """A builder of a table in place of another one; that there is none is an error."""
         return cls._builder(sparkSession, "replace")
 
     @classmethod
-    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+    def createOrReplace(
+        cls, sparkSession: SparkSession | None = None
+    ) -> DeltaTableBuilder[DeltaTable]:
         """A builder of a table, in place of the one that is there if there is one."""
         return cls._builder(sparkSession, "create or replace")
 
@@ -190,15 +169,13 @@ class DeltaTable(Cloned):
     @raises_as_spark
     def toDF(self) -> DataFrame:
         """The rows of the latest version."""
-        df = self._rows()
-        self._shown.add(df)
+        df = self._target.rows()
+        self._target.shown.add(df)
         return df
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table, whose columns expressions may name as those of `aliasName`."""
-        found = copy(self)
-        found._alias = aliasName
-        return found
+        return self._of(self._target.aliased(aliasName))
 
     @raises_as_spark
     def history(self, limit: int | None = None) -> DataFrame:
@@ -219,7 +196,7 @@ class DeltaTable(Cloned):
             TableNotFoundError: there is no table.
         """
         found = self._access.learn(detail)
-        return self._spark.createDataFrame([detail_row(found, self._name)], DETAIL)
+        return self._spark.createDataFrame([detail_row(found, self._target.name)], DETAIL)
 
     # ------------------------------------------------------------------------------- changing
 
@@ -238,13 +215,7 @@ class DeltaTable(Cloned):
             InvariantViolationError: the table only takes appends.
             CommitConflictError: another commit came first and the work has to be done again.
         """
-        try:
-            where = None if condition is None else self._condition(condition)
-        except NOT_ADELTAS as error:
-            done = self._by_spark("delete", condition, {}, error)
-            return self._affected(done.num_target_rows_deleted)
-        deleted = self._access.run(lambda table: delete(table, where))
-        return self._affected(deleted.num_deleted_rows)
+        return affected(self._spark, delete_rows(self._target, condition))
 
     @raises_as_spark
     def update(
@@ -267,20 +238,7 @@ class DeltaTable(Cloned):
             InvariantViolationError: a row violates a constraint, or the table only takes appends.
             CommitConflictError: another commit came first and the work has to be done again.
         """
-        values = assignments("'set'", set) or self._unchanged()
-        schema, zone, pads = self._schema(), self._zone, pads_chars(self._spark)
-        try:
-            where = None if condition is None else self._condition(condition)
-            wanted = {
-                self._column(name): value_in(zone, self._text(value), schema, pads=pads)
-                for name, value in values.items()
-            }
-        except NOT_ADELTAS as error:
-            merged = self._by_spark("update", condition, values, error)
-            return self._affected(merged.num_target_rows_updated)
-        with known_as_of("update"):
-            done = self._access.run(lambda table: update(table, wanted, where, zone=zone))
-        return self._affected(done.num_updated_rows)
+        return affected(self._spark, update_rows(self._target, condition, set))
 
     @raises_as_spark
     def merge(self, source: DataFrame, condition: Column | str) -> DeltaMergeBuilder:
@@ -297,12 +255,11 @@ class DeltaTable(Cloned):
             raise WrongTypeError(
                 f"Type of 'source' in merge must be DataFrame. Found {type(source)}"
             )
-        builder = RemoteMergeBuilder if is_remote() else DeltaMergeBuilder
-        return builder(self, source, condition)._checked()
+        return DeltaMergeBuilder(self._target, source, condition)._checked()
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """A builder of what is written anew, for fewer and better arranged files."""
-        return DeltaOptimizeBuilder(self)
+        return DeltaOptimizeBuilder(self._target)
 
     @raises_as_spark
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
@@ -384,7 +341,7 @@ class DeltaTable(Cloned):
         check_session(sparkSession)
         check_type("identifier", identifier, str, "a string")
         location, name = convert_in_place(sparkSession, identifier, partitionSchema)
-        return cls(sparkSession, location, name=name)
+        return cls._of(Target.at(sparkSession, location, name=name))
 
     @raises_as_spark
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
@@ -428,135 +385,98 @@ class DeltaTable(Cloned):
                 lambda table: drop_feature(table, featureName, truncate_history=truncate)
             )
 
+    @raises_as_spark
+    def clone(
+        self,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make another table with the rows of the latest version; `target` is its path or name.
+
+        Raises: as `adelta.clone` does.
+        """
+        return self._clone(target, isShallow, replace, properties)
+
+    @raises_as_spark
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make another table with the rows of a version.
+
+        Raises: as `adelta.clone` does.
+        """
+        check_type("version", version, int, "an int")
+        return self._clone(target, isShallow, replace, properties, version=version)
+
+    @raises_as_spark
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make another table with the rows that there were at a time.
+
+        Raises: as `adelta.clone` does.
+        """
+        check_type("timestamp", timestamp, str, "a string")
+        moment = moment_in(timestamp, self._zone)
+        return self._clone(target, isShallow, replace, properties, timestamp=moment)
+
     # --------------------------------------------------------------------------------- inside
 
     @classmethod
-    def _opened(
-        cls,
-        spark: SparkSession,
-        path: str,
-        storage_options: Mapping[str, str] | None = None,
-        name: str | None = None,
-    ) -> DeltaTable:
-        return cls(spark, path, storage_options, name=name)._there()
-
-    @classmethod
-    def _named(cls, spark: SparkSession, name: str) -> DeltaTable:
-        by_catalog = access_by_catalog(spark, name)
-        if by_catalog is None:
-            location, known = location_of(spark, name)
-            return cls._opened(spark, location, name=known)
-        access, known, now = by_catalog
-        found = cls(spark, access.path, access.storage_options, name=known)
-        found._access = access
-        return found._there(now)
-
-    def _there(self, opened: ReadOptions | None = None) -> DeltaTable:
-        """This table, when it has been seen that it is one."""
-        try:
-            self._schema(opened)
-        except TableNotFoundError as error:
-            shown = self._name or self._path
-            raise TableNotFoundError(f"{shown} is not a Delta table: {error}") from error
-        return self
-
-    @classmethod
-    def _builder(cls, spark: SparkSession | None, mode: CreationMode) -> DeltaTableBuilder:
-        spark = check_session(spark or SparkSession.getActiveSession())
-        return DeltaTableBuilder(spark, cls._made, mode)
-
-    @classmethod
-    def _made(cls, spark: SparkSession, path: str, name: str | None) -> DeltaTable:
-        return cls(spark, path, name=name)
-
-    @property
-    def _full_name(self) -> tuple[str, ...]:
-        """What expressions may call the table: the whole of it, or what it ends with."""
-        if self._alias is not None:
-            return (self._alias,)
-        return () if self._name is None else identifier_parts(self._name)
-
-    def _condition(self, condition: Column | str) -> Node:
-        pads = pads_chars(self._spark)
-        return condition_in(self._zone, self._text(condition), self._schema(), pads=pads)
-
-    def _text(self, value: object) -> str:
-        """The expression as text, over columns that bear no table's name."""
-        text = sql_text("'condition'", self._in_names(value), self._rows)
-        return unqualified(text, self._schema(), self._full_name[-1:], self._zone)
-
-    def _in_names(self, value: Any) -> Any:
-        """The text or column, in which the table bears no other name than its last one."""
-        return in_names_of(lambda: (self._side(*self._full_name[-1:]),), value)
-
-    def _side(self, name: str | None = None) -> Side:
-        """The table under a name, as one that expressions are about.
-
-        Columns of a DataFrame that `toDF` gave are columns of it, too.
-        """
-        return Side(name, self._rows(), self._shown, self._full_name)
-
-    def _unchanged(self) -> dict[str, str]:
-        """A column that can be set, to what it is.
-
-        Raises:
-            InvalidOptionError: there is none.
-        """
-        name = quoted((self._settable(),))
-        return {name: name}
-
-    def _settable(self) -> str:
-        schema = self._schema()
-        numbered = {column.name for column in identities_of(schema)}
-        found = next((field.name for field in schema if field.name not in numbered), None)
-        if found is None:
-            raise InvalidOptionError("nothing is to be set, and no column can be; name one")
+    def _of(cls, target: Target) -> DeltaTable:
+        found = cls.__new__(cls)
+        found._target = target
         return found
 
-    def _column(self, name: str) -> str:
-        """The column that is to be set, or the field in it, without the table's name."""
-        parts = self._column_parts(name)
-        return parts[0] if len(parts) == 1 else quoted(parts)
+    @classmethod
+    def _builder(
+        cls, spark: SparkSession | None, mode: CreationMode
+    ) -> DeltaTableBuilder[DeltaTable]:
+        spark = check_session(spark or SparkSession.getActiveSession())
+        return DeltaTableBuilder(spark, cls._of, mode)
 
-    def _column_parts(self, name: str) -> tuple[str, ...]:
-        parts, known = identifier_parts(name), [each.lower() for each in self._full_name]
-        for length in range(1, min(len(known), len(parts) - 1) + 1):
-            if [part.lower() for part in parts[:length]] == known[-length:]:
-                return parts[length:]
-        return parts
-
-    def _by_spark(
+    def _clone(
         self,
-        verb: str,
-        condition: Column | str | None,
-        values: Mapping[str, Column | str],
-        reason: Exception,
-    ) -> MergeMetrics:
-        """A change of rows that Spark finds and computes, where adelta does not for a `reason`."""
-        name = self._full_name[-1] if self._full_name else None
-        parts = {self._column_parts(each): self._in_names(values[each]) for each in values}
-        where = self._in_names(condition)
-        return change_by_spark(self._access, name, verb, where, parts, reason)
+        target: str,
+        shallow: bool,
+        replace: bool,
+        properties: dict[str, str] | None,
+        *,
+        version: int | None = None,
+        timestamp: datetime | None = None,
+    ) -> DeltaTable:
+        check_clone(target, shallow, replace, properties)
+        wish = CloneWish(shallow, replace, properties, version, timestamp)
+        path, name, options = clone_to(self._access, target, wish)
+        return self._of(Target.at(self._spark, path, options, name))
 
     @property
     def _spark(self) -> SparkSession:
-        return self._access.spark
+        return self._target.spark
 
     @property
-    def _path(self) -> str:
-        return self._access.path
+    def _access(self) -> TableAccess:
+        return self._target.access
 
-    def _affected(self, rows: int | None) -> DataFrame:
-        return self._spark.createDataFrame([(-1 if rows is None else rows,)], AFFECTED)
+    @property
+    def _zone(self) -> str:
+        return self._target.zone
 
-    def _rows(self) -> DataFrame:
-        df = self._access.rows()
-        return df.alias(self._full_name[-1]) if self._full_name else df
 
-    def _schema(self, opened: ReadOptions | None = None) -> TableSchema:
-        """The columns of the latest version."""
+HISTORY: s.StructType = to_spark_schema(from_arrow_schema(records.HISTORY))
+"""The columns of `DeltaTable.history`."""
 
-        async def latest(table: Table) -> TableSchema:
-            return (await table.snapshot()).delta_schema
-
-        return self._access.learn(latest, opened)
+DETAIL: s.StructType = to_spark_schema(from_arrow_schema(records.DETAIL))
+"""The columns of `DeltaTable.detail`."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from pyspark.sql import types as s
-from pyspark.sql.utils import is_remote
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.spark.exceptions import WrongTypeError, known_as_of, raises_as_spark, with_condition
+from adelta.spark.rows.target import Target
+from adelta.spark.side import side_of
 from adelta.spark.tables.creation import TableWish, create_as_wished
 from adelta.spark.translate.not_of_java import NotOfJava
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from adelta.spark.delta.table import DeltaTable
+    from adelta.spark.tables.creation import CreationMode
 
 __all__ = ["DeltaColumnBuilder", "DeltaTableBuilder", "IdentityGenerator"]
 
+_Table = TypeVar("_Table")
 _GENERATION = "delta.generationExpression"
 _LIMITED = re.compile(r"\b(var)?char(acter)?\s*\(", re.IGNORECASE)
 
@@ -121,26 +123,26 @@ class DeltaColumnBuilder(NotOfJava):
 
 
 @dataclass
-class DeltaTableBuilder(NotOfJava):
+class DeltaTableBuilder(NotOfJava, Generic[_Table]):
     """A table, told step by step: each step returns the builder, and `execute` makes the table.
 
     Made by `DeltaTable.create` and its like. A name or a location is needed, or both.
     """
 
     _spark: SparkSession
-    _open: Callable[[SparkSession, str, str | None], DeltaTable] = field(repr=False)
-    _mode: Literal["create", "create if not exists", "replace", "create or replace"]
+    _open: Callable[[Target], _Table] = field(repr=False)
+    _mode: CreationMode
     _wish: TableWish = field(default_factory=TableWish)
 
-    def tableName(self, identifier: str) -> DeltaTableBuilder:
+    def tableName(self, identifier: str) -> DeltaTableBuilder[_Table]:
         """The name by which the session's catalog will know it; or ``delta.`path` ``."""
         return self._with(name=_text("Identifier", identifier))
 
-    def location(self, location: str) -> DeltaTableBuilder:
+    def location(self, location: str) -> DeltaTableBuilder[_Table]:
         """Where it is to be: a path, or a URI of a store."""
         return self._with(location=_text("Location", location))
 
-    def comment(self, comment: str) -> DeltaTableBuilder:
+    def comment(self, comment: str) -> DeltaTableBuilder[_Table]:
         """What it is, for people."""
         return self._with(comment=_text("Table comment", comment))
 
@@ -152,7 +154,7 @@ class DeltaTableBuilder(NotOfJava):
         generatedAlwaysAs: str | IdentityGenerator | None = None,
         generatedByDefaultAs: IdentityGenerator | None = None,
         comment: str | None = None,
-    ) -> DeltaTableBuilder:
+    ) -> DeltaTableBuilder[_Table]:
         """A column behind those added before: by its name and type, or as a builder has built it.
 
         `generatedAlwaysAs` computes it by an expression, or numbers rows; `generatedByDefaultAs`
@@ -182,7 +184,7 @@ class DeltaTableBuilder(NotOfJava):
             column.comment(comment)
         return self._with(columns=(*self._wish.columns, column.build()))
 
-    def addColumns(self, cols: s.StructType | list[s.StructField]) -> DeltaTableBuilder:
+    def addColumns(self, cols: s.StructType | list[s.StructField]) -> DeltaTableBuilder[_Table]:
         """Columns as another schema has them, behind those added before."""
         if isinstance(cols, list):
             for each in cols:
@@ -192,24 +194,24 @@ class DeltaTableBuilder(NotOfJava):
             _wrong("Schema must be StructType or a list of StructField.", cols)
         return self._with(columns=(*self._wish.columns, *cols))
 
-    def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
+    def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder[_Table]:
         """The columns to partition it by; through Spark Connect, behind those said before."""
         names = _names("Partitioning", cols)
         return self._with(partitions=(*self._said(self._wish.partitions), *names))
 
-    def clusterBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
+    def clusterBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder[_Table]:
         """The columns to cluster it by; through Spark Connect, behind those said before."""
         names = _names("Clustering", cols)
         return self._with(clusters=(*self._said(self._wish.clusters), *names))
 
-    def property(self, key: str, value: str) -> DeltaTableBuilder:
+    def property(self, key: str, value: str) -> DeltaTableBuilder[_Table]:
         """A property of the table."""
         if type(key) is not str or type(value) is not str:
             _wrong("Key and value of property must be string.", key, value)
         return self._with(properties={**self._wish.properties, key: value})
 
     @raises_as_spark
-    def execute(self) -> DeltaTable:
+    def execute(self) -> _Table:
         """Make the table, or replace it.
 
         Raises:
@@ -224,15 +226,14 @@ class DeltaTableBuilder(NotOfJava):
         """
         with known_as_of("build"):
             location, name = create_as_wished(self._spark, self._wish, self._mode)
-        return self._open(self._spark, location, name)
+        return self._open(Target.at(self._spark, location, name=name))
 
-    @staticmethod
-    def _said(names: tuple[str, ...]) -> tuple[str, ...]:
+    def _said(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """What was said before and goes on to be said, as delta-spark has it."""
-        return names if is_remote() else ()
+        return names if side_of(self._spark).builders_accumulate else ()
 
     @raises_as_spark
-    def _with(self, **told: Any) -> DeltaTableBuilder:
+    def _with(self, **told: Any) -> DeltaTableBuilder[_Table]:
         self._wish = replace(self._wish, **told)
         if self._wish.partitions and self._wish.clusters:
             error = InvalidOptionError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from adelta.storage.allowed_roots import ALLOWED_ROOTS
+from adelta.storage.allowed_roots import ALLOWED_ROOTS, with_root
 from adelta.storage.option_names import OWNER_ENDPOINT, OWNER_TOKEN
 
 if TYPE_CHECKING:
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+
 __all__ = [
     "ALLOWED_ROOTS_SETTING",
     "SETTINGS",
     "TABLE_SETTINGS",
+    "allow_origin",
     "prefixed",
+    "storage_of",
     "storage_of_session",
+    "storage_of_tables",
     "storage_options_of",
-    "tables_of_session",
 ]
 
 _S3A: Final = {
@@ -67,21 +70,24 @@ def storage_options_of(conf: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def tables_of_session(spark: SparkSession) -> dict[str, str]:
+def storage_of_tables(settings: Mapping[str, str]) -> dict[str, str]:
     """The storage options that a session's settings name for all of its tables."""
-    settings: dict[str, str] = dict(spark.conf.getAll)
     return {name: settings[key] for key, name in TABLE_SETTINGS.items() if key in settings}
 
 
 def storage_of_session(spark: SparkSession, uri: str) -> dict[str, str]:
+    """As `storage_of`, by the settings that a session has now."""
+    return storage_of(dict(spark.conf.getAll), uri)
+
+
+def storage_of(settings: Mapping[str, str], uri: str) -> dict[str, str]:
     """How a session's settings of Hadoop's say that stores of S3 are opened, with those of tables.
 
     Other stores are opened without the former.
     """
-    of_tables = tables_of_session(spark)
+    of_tables = storage_of_tables(settings)
     if not uri.startswith(("s3://", "s3a://")):
         return of_tables
-    settings: dict[str, str] = dict(spark.conf.getAll)
     said = {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}
     return {**storage_options_of({k: said[k] for k in said.keys() & SETTINGS}), **of_tables}
 
@@ -89,3 +95,9 @@ def storage_of_session(spark: SparkSession, uri: str) -> dict[str, str]:
 def prefixed(storage_options: Mapping[str, str] | None) -> dict[str, str]:
     """Storage options as a reader or a writer is given them, ``option.aws_region`` and the like."""
     return {f"option.{key}": str(value) for key, value in (storage_options or {}).items()}
+
+
+def allow_origin(spark: SparkSession, root: str) -> None:
+    """Let tables of the session read from `root`: a shallow clone of it was made here."""
+    said = spark.conf.get(ALLOWED_ROOTS_SETTING, None)
+    spark.conf.set(ALLOWED_ROOTS_SETTING, with_root(said, root))

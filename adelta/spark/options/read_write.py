@@ -24,9 +24,9 @@ from adelta.spark.options.changes import CHANGE_OPTIONS, ChangeRange
 from adelta.spark.options.hadoop_conf import (
     TABLE_SETTINGS,
     prefixed,
-    storage_of_session,
+    storage_of,
+    storage_of_tables,
     storage_options_of,
-    tables_of_session,
 )
 from adelta.spark.options.replacing import REPLACE_OPTIONS, ReplaceOptions
 from adelta.spark.options.unity import CATALOG_OPTIONS, catalog_client
@@ -37,8 +37,6 @@ from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql import SparkSession
 
     from adelta.commit.unity_catalog import UnityCatalogClient
     from adelta.kernel.expressions.nodes import Node
@@ -366,8 +364,8 @@ def options_among(
     return _sort(options, known)
 
 
-def with_session_storage(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
-    """The options, and how the session's settings open the store, where none of them says that."""
+def with_session_storage(settings: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
+    """The options, and how a session's settings open the store, where none of them says that."""
     found = dict(options)
     own = any(
         key.lower().startswith((*_STORAGE_PREFIXES, *_OF_HADOOP)) or is_known(key)
@@ -375,7 +373,7 @@ def with_session_storage(spark: SparkSession, options: Mapping[str, str]) -> dic
         if key.lower().removeprefix("option.") not in _OF_TABLES
     )
     path = next((value for key, value in found.items() if key.lower() == "path"), "")
-    storage = tables_of_session(spark) if own else storage_of_session(spark, path)
+    storage = storage_of_tables(settings) if own else storage_of(settings, path)
     if storage:
         found = {**prefixed(storage), **found}
     if storage and not own:

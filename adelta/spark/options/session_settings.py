@@ -88,9 +88,14 @@ def read_settings(spark: SparkSession, named: Collection[str]) -> dict[str, str]
     }
 
 
-def write_settings(spark: SparkSession, named: Collection[str]) -> dict[str, str]:
-    """The options of a writer that a session sets, but for those `named`, in lower case."""
-    settings = {**spark.conf.getAll, _ZONE: session_zone(spark)}
+def write_settings(
+    spark: SparkSession, settings: Mapping[str, str], named: Collection[str]
+) -> dict[str, str]:
+    """The options of a writer that a session's settings say, but for those `named`.
+
+    These are in lower case.
+    """
+    settings = {_ZONE: session_zone(spark), **settings}
     return {
         option: settings[setting]
         for option, setting in _FOR_ALL_WRITES.items()
@@ -98,15 +103,17 @@ def write_settings(spark: SparkSession, named: Collection[str]) -> dict[str, str
     }
 
 
-def with_default_properties(given: Mapping[str, str], spark: SparkSession) -> dict[str, str]:
-    """Properties of a new table: those that it is `given`, and the session's for all others.
+def with_default_properties(
+    given: Mapping[str, str], settings: Mapping[str, str]
+) -> dict[str, str]:
+    """Properties of a new table: those that it is `given`, and a session's for all others.
 
     Names of properties are the same in capitals and small letters.
     """
     said = {key.lower() for key in given}
     defaults = {
         f"delta.{key.removeprefix(_PROPERTY_DEFAULTS)}": value
-        for key, value in spark.conf.getAll.items()
+        for key, value in settings.items()
         if key.startswith(_PROPERTY_DEFAULTS)
     }
     return {**{k: v for k, v in defaults.items() if k.lower() not in said}, **given}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.table_features import validate_properties
 from adelta.spark.options.commits import TXN_SETTINGS, forget_txn
@@ -14,12 +16,32 @@ from adelta.spark.options.session_settings import with_default_properties, write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from adelta.spark.classic.jvm import WriteState
 
-__all__ = ["after_write", "write_options"]
+__all__ = ["WriteState", "after_write", "write_options"]
 
 _OVERWRITE_MODE = "partitionOverwriteMode"
 _IF_EXISTS = {"ErrorIfExists": "error", "Ignore": "ignore"}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteState:
+    """What a writer was told.
+
+    Attributes:
+        source: the format.
+        mode: ``Append``, ``Overwrite``, ``ErrorIfExists`` or ``Ignore``.
+        options: the options, as they were spelt.
+        partition_by: the columns to partition by; None where none were named.
+        cluster_by: the columns to cluster by; None where none were named.
+        buckets: whether buckets or an order in them were asked for.
+    """
+
+    source: str
+    mode: str
+    options: dict[str, str] = field(repr=False)
+    partition_by: list[str] | None
+    cluster_by: list[str] | None
+    buckets: bool
 
 
 def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
@@ -31,7 +53,7 @@ def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
     """
     if told.buckets:
         raise InvalidOptionError("a Delta table has no buckets: leave bucketBy and sortBy out")
-    settings = spark.conf.getAll
+    settings = dict(spark.conf.getAll)  # read once: each of them is a request to the JVM
     options, properties = dict[str, str](), dict[str, str]()
     for key, value in told.options.items():
         if key.lower().startswith("delta."):
@@ -44,8 +66,8 @@ def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
     if "path" not in options:
         raise InvalidOptionError("no table is named: give its address, as in save(path)")
     options["path"] = absolute_uri(options["path"])
-    options = with_session_storage(spark, options)
-    if properties := with_default_properties(properties, spark):
+    options = with_session_storage(settings, options)
+    if properties := with_default_properties(properties, settings):
         options["tableProperties"] = json.dumps(properties)
     if told.partition_by is not None:
         options["partitionBy"] = json.dumps(told.partition_by)
@@ -58,7 +80,7 @@ def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
     if told.mode == "Overwrite" and not named & chosen:
         mode = settings.get(f"spark.sql.sources.{_OVERWRITE_MODE}", "static")
         options[_OVERWRITE_MODE] = _unless_schema_goes(mode, told)
-    options |= write_settings(spark, named)
+    options |= write_settings(spark, settings, named)
     if not named & {option.lower() for option in TXN_SETTINGS}:
         options |= {
             option: settings[name] for option, name in TXN_SETTINGS.items() if name in settings

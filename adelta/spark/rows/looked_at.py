@@ -14,7 +14,8 @@ from adelta.kernel.expressions.nodes import Column as ColumnNode
 from adelta.kernel.expressions.nodes import children_of, conjunction
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind_predicate
-from adelta.spark.rows.expressions import conjuncts_of, unqualified
+from adelta.spark.rows.expressions import unqualified
+from adelta.spark.side import side_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def rows_looked_at(
     """
     parts = [
         part
-        for text in conjuncts_of(rows, condition)
+        for text in side_of(rows.sparkSession).conjuncts(rows, condition)
         if (part := _of_table(text, name, schema, zone, alone=alone)) is not None
     ]
     return conjunction(*parts)

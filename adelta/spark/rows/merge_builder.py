@@ -28,9 +28,10 @@ from adelta.spark.rows.merging import merge_rows
 from adelta.spark.rows.own_reads import made_of
 from adelta.spark.rows.row_keys import text_of
 from adelta.spark.rows.rows_by_spark import NOT_ADELTAS, asks_others, version_of
-from adelta.spark.rows.side_names import Side, in_names_of, sole_qualifier
+from adelta.spark.rows.side_names import Side, in_names_of
 from adelta.spark.rows.unresolved_merges import known_as_of_merge
-from adelta.spark.tables.sql_names import frame
+from adelta.spark.side import side_of
+from adelta.spark.tables.answers import frame
 from adelta.spark.translate.identifiers import quoted
 from adelta.spark.translate.not_of_java import NotOfJava
 from adelta.sql.execute.merge import merge_answer
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from adelta.operations.merge.builder import Merge
-    from adelta.spark.delta.table import DeltaTable
+    from adelta.spark.rows.target import Target
     from adelta.table import Table
 
 __all__ = ["DeltaMergeBuilder"]
@@ -63,13 +64,15 @@ class _BySpark:
 class DeltaMergeBuilder(NotOfJava):
     """A merge and its clauses; each method gives a new one with a clause more, behind the others.
 
+    Through Spark Connect each method adds the clause to this builder, as in delta-spark.
+
     Conditions and values are Spark SQL text or columns, in which both sides are named as they are
     by `DeltaTable.alias` and `DataFrame.alias`; times are of the session's zone.
     """
 
     def __init__(
         self,
-        table: DeltaTable,
+        target: Target,
         source: DataFrame,
         condition: Column | str,
         clauses: tuple[Callable[[Merge], Merge], ...] = (),
@@ -80,7 +83,7 @@ class DeltaMergeBuilder(NotOfJava):
         source_side: Side | None = None,
         target_side: Side | None = None,
     ) -> None:
-        self._table = table
+        self._target = target
         self._source = source
         self._condition = condition
         self._clauses = clauses
@@ -131,7 +134,7 @@ class DeltaMergeBuilder(NotOfJava):
             WrongTypeError: an expression is neither text nor a column.
         """
         given = self._values("'values' in whenNotMatchedInsert", values, "source")
-        given = given or {quoted((self._table._settable(),)): "DEFAULT"}
+        given = given or {quoted((self._target.settable(),)): "DEFAULT"}
         where = self._where(condition, "source")
         return self._with(lambda merge: merge.when_not_matched_insert(given, where))
 
@@ -186,7 +189,7 @@ class DeltaMergeBuilder(NotOfJava):
 
         Raises: as `adelta.Merge.execute` does.
         """
-        access, spark = self._table._access, self._table._spark
+        access, spark = self._target.access, self._target.spark
         to, source = access.to_change(), self._named_source()
         own = made_of(source, to)
         if of_source := [each.column for each in self._computed if each.of == "source"]:
@@ -229,7 +232,7 @@ class DeltaMergeBuilder(NotOfJava):
 
     def _merge(self, to: Table | str, rows: Any, own: int | None = None) -> Merge:
         """The merge of rows, which may be made of the table's `own` version."""
-        mode: Any = "merge" if self._evolves or merges_schemas(self._table._spark) else None
+        mode: Any = "merge" if self._evolves or merges_schemas(self._target.spark) else None
         made = merge(
             to,
             rows,
@@ -237,19 +240,23 @@ class DeltaMergeBuilder(NotOfJava):
             source_alias=self._source_alias,
             target_alias=self._target_alias,
             schema_mode=mode,
-            zone=self._table._zone,
+            zone=self._target.zone,
         )
         for clause in self._clauses:
             made = clause(made)
         beside = frozenset(each.name for each in self._computed if each.of == "source")
-        pads = pads_chars(self._table._spark)
+        pads = pads_chars(self._target.spark)
         options = replace(made._options, at_version=own, made_of_it=own is not None)
         request = replace(made._request, beside=beside, pads=pads)
         return replace(made, _request=request, _options=options)
 
     def _with(self, *clauses: Callable[[Merge], Merge], evolves: bool = False) -> DeltaMergeBuilder:
-        return type(self)(
-            self._table,
+        if side_of(self._target.spark).builders_accumulate:
+            self._clauses = (*self._clauses, *clauses)
+            self._evolves = self._evolves or evolves
+            return self
+        return DeltaMergeBuilder(
+            self._target,
             self._source,
             self._condition,
             (*self._clauses, *clauses),
@@ -279,12 +286,12 @@ class DeltaMergeBuilder(NotOfJava):
     def _values(self, argument: str, given: Any, over: _Over) -> dict[str, str]:
         values = assignments(argument, given)
         return {
-            self._table._column(name): self._text(value, over) for name, value in values.items()
+            self._target.column(name): self._text(value, over) for name, value in values.items()
         }
 
     def _unchanged(self) -> dict[str, str]:
         """A column of the table's, as it is."""
-        name = self._table._settable()
+        name = self._target.settable()
         return {quoted((name,)): quoted((self._target_alias, name))}
 
     def _text(self, value: object, over: _Over) -> str:
@@ -298,8 +305,8 @@ class DeltaMergeBuilder(NotOfJava):
     def _text_of(self, value: object, over: _Over) -> str:
         value = in_names_of(self._sides, value)
         try:
-            text = sql_text("'condition'", value, lambda: self._rows("pairs"))
-            parse_expression(text, zone=self._table._zone)
+            text = sql_text(self._target.spark, "'condition'", value, lambda: self._rows("pairs"))
+            parse_expression(text, zone=self._target.zone)
         except NOT_ADELTAS as error:
             return self._left_to_spark(value, over, error)
         return text
@@ -330,7 +337,7 @@ class DeltaMergeBuilder(NotOfJava):
     def _rows(self, over: _Over) -> DataFrame:
         if over == "source":
             return self._named_source()
-        target = self._table._access.rows().alias(self._target_alias)
+        target = self._target.access.rows().alias(self._target_alias)
         return target.crossJoin(self._named_source()) if over == "pairs" else target
 
     def _by_spark(self) -> Computed:
@@ -349,7 +356,7 @@ class DeltaMergeBuilder(NotOfJava):
     def _sides(self) -> tuple[Side, Side]:
         """The table and the source, as they are named in expressions."""
         if self._known_target is None:
-            self._known_target = self._table._side(self._target_alias)
+            self._known_target = self._target.side(self._target_alias)
         return self._known_target, self._source_side()
 
     def _source_side(self) -> Side:
@@ -365,12 +372,12 @@ class DeltaMergeBuilder(NotOfJava):
 
     @property
     def _target_alias(self) -> str:
-        return self._table._full_name[-1] if self._table._full_name else _TARGET
+        return self._target.full_name[-1] if self._target.full_name else _TARGET
 
     @cached_property
     def _source_alias(self) -> str:
         """What the source is called where its columns have one name before theirs, or another."""
-        found = sole_qualifier(self._source)
+        found = side_of(self._target.spark).sole_qualifier(self._source)
         if found is None or found.lower() == self._target_alias.lower():
             return _SOURCE
         return found

@@ -8,23 +8,21 @@ version, so that the change is judged by all that was committed since.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adelta.errors import TableNotFoundError
-from adelta.spark.classic import jvm
-from adelta.spark.classic.own_scans import scans_of
+from adelta.spark.side import TableScan, side_of
 from adelta.storage.addresses import Place
 from adelta.storage.providers import LOCAL
 from adelta.sync._portal import call
 from adelta.table import latest_state, open_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from adelta.spark.classic.own_scans import TableScan
     from adelta.spark.options.read_write import ReadOptions, WriteOptions
 
-__all__ = ["made_of", "plan_made_of"]
+__all__ = ["earliest_version", "made_of", "scan_of"]
 
 
 def made_of(df: DataFrame, table: ReadOptions | WriteOptions) -> int | None:
@@ -33,20 +31,11 @@ def made_of(df: DataFrame, table: ReadOptions | WriteOptions) -> int | None:
     Versions that were asked for by number or time do not count, nor do rows in Spark's cache. Where
     Spark reads the version that is the latest one when it runs, that is the latest one now.
     """
-    spark = df.sparkSession
-    if jvm.unusable(spark) is None:
-        return plan_made_of(spark, jvm.analyzed(df), table)
-    from adelta.spark.connect.reads import remote_scans  # which needs more packages
-
-    return _earliest(remote_scans(df), table)
+    return earliest_version(side_of(df.sparkSession).scans(df), table)
 
 
-def plan_made_of(spark: SparkSession, plan: Any, table: ReadOptions | WriteOptions) -> int | None:
-    """The same of a plan in the JVM."""
-    return _earliest(scans_of(spark, plan), table)
-
-
-def _earliest(scans: list[TableScan], table: ReadOptions | WriteOptions) -> int | None:
+def earliest_version(scans: list[TableScan], table: ReadOptions | WriteOptions) -> int | None:
+    """The same of the scans that the rows are made of."""
     if not scans:
         return None
     place = _place(table.uri)
@@ -63,6 +52,11 @@ async def _latest(table: ReadOptions | WriteOptions) -> int | None:
             return (await latest_state(opened)).version
         except TableNotFoundError:
             return None
+
+
+def scan_of(options: ReadOptions, version: int | None) -> TableScan | None:
+    """The scan that a read of `version` is; None where that was asked for."""
+    return None if options.travels else TableScan(options.uri, version)
 
 
 def _place(uri: str) -> Place:

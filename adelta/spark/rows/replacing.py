@@ -23,13 +23,14 @@ from adelta.operations.replace_matching import ReplaceRequest, run_replacing
 from adelta.operations.write_transactions import check_partitioned_as
 from adelta.spark.cluster.staged_rows import staged_rows
 from adelta.spark.cluster.task_executor import on_cluster
-from adelta.spark.dataframes import load
 from adelta.spark.options.hadoop_conf import prefixed
 from adelta.spark.rows.by_position import by_position
 from adelta.spark.rows.merge_by_spark import Computed, joined_by_spark
 from adelta.spark.rows.own_reads import made_of
 from adelta.spark.rows.rows_by_spark import NOT_ADELTAS
-from adelta.spark.rows.side_names import Side, in_names_of, qualifiers, sole_qualifier
+from adelta.spark.rows.side_names import Side, in_names_of
+from adelta.spark.side import side_of
+from adelta.spark.tables.access import load
 from adelta.spark.translate.types import to_spark_schema
 from adelta.sql.execute.replacing import check_aligned
 from adelta.sql.execute.rows import in_order
@@ -109,7 +110,7 @@ class _Replacement:
         self._wanted = wanted
         self._target = target
         self._by_order = by_order
-        found = source_alias or sole_qualifier(df)
+        found = source_alias or side_of(df.sparkSession).sole_qualifier(df)
         self._target_alias = wanted.target_alias or _other(_TARGETS, found)
         if found is None or found.lower() == self._target_alias.lower():
             found = _other(_SOURCES, self._target_alias)
@@ -139,7 +140,7 @@ class _Replacement:
         if wanted.on is None:
             return None
         alias = (wanted.target_alias or "").lower()
-        if alias and alias in map(str.lower, qualifiers(self._df)):
+        if alias and alias in map(str.lower, side_of(self._df.sparkSession).qualifiers(self._df)):
             raise AmbiguousColumnError(
                 f"the table is called {wanted.target_alias}, and so are the rows: give one of "
                 "them another alias"

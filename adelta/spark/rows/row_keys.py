@@ -13,8 +13,7 @@ from pyspark.sql import types as s
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError
-from adelta.spark.classic import jvm
-from adelta.spark.connect.names import names_sent
+from adelta.spark.side import side_of
 from adelta.spark.translate.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -66,9 +65,7 @@ class RowKeys:
 
 def text_of(rows: DataFrame, column: Column) -> str:
     """What the history says of a column over some rows, which Spark understands."""
-    if hasattr(rows, "_jdf"):
-        return jvm.columns_named(rows, [column])[2][0]
-    return str(column).removeprefix("Column<'").removesuffix("'>")
+    return side_of(rows.sparkSession).history_text(rows, column)
 
 
 def named_by(target: DataFrame, rows: DataFrame, columns: Sequence[Column], name: str) -> RowKeys:
@@ -82,11 +79,7 @@ def named_by(target: DataFrame, rows: DataFrame, columns: Sequence[Column], name
         InvalidExpressionError: one is another value whenever it is computed, or is named by what
             does not tell rows apart.
     """
-    if hasattr(rows, "_jdf"):
-        places, settled, _ = jvm.columns_named(rows, columns)
-    else:
-        _ = rows.select(*columns).schema  # which Spark refuses if it does not understand them
-        places, settled = names_sent(rows, columns, target, name)
+    places, settled = side_of(rows.sparkSession).columns_named(target, rows, columns, name)
     if not settled:
         raise InvalidExpressionError(
             "a condition or value is another one whenever it is computed, or is about more than "

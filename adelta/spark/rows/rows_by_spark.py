@@ -11,49 +11,106 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException, UnsupportedOperationException
 from pyspark.sql import Column
 from pyspark.sql import functions as f
-from pyspark.sql.utils import is_remote
 
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.lexer import tokenize
 from adelta.kernel.expressions.sql import to_sql
-from adelta.spark.options.session_settings import session_zone
+from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.operations.delete import delete
+from adelta.operations.update import update
+from adelta.spark.exceptions import known_as_of
+from adelta.spark.options.session_settings import pads_chars
+from adelta.spark.rows.expressions import assignments
 from adelta.spark.rows.looked_at import rows_looked_at
 from adelta.spark.rows.merging import merge_rows, rows_said
 from adelta.spark.rows.row_keys import named_by, text_of
+from adelta.spark.side import side_of
 from adelta.spark.translate.identifiers import quoted
+from adelta.spark.translate.types import to_spark_schema
+from adelta.spark.translate.zones import value_in
+from adelta.sql import records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import DataFrame, SparkSession
+
     from adelta.kernel.schema.types import StructType
     from adelta.operations.merge.metrics import MergeMetrics
-    from adelta.spark.tables.access import TableAccess
+    from adelta.spark.rows.target import Target
     from adelta.table import Table
 
-__all__ = ["NOT_ADELTAS", "asks_others", "change_by_spark", "version_of"]
+__all__ = ["NOT_ADELTAS", "affected", "asks_others", "delete_rows", "update_rows", "version_of"]
+
+_AFFECTED = to_spark_schema(from_arrow_schema(records.AFFECTED))
 
 NOT_ADELTAS = (InvalidExpressionError, UnsupportedOperationException)
 """How it shows that adelta does not compute an expression."""
 
 
-def change_by_spark(
-    access: TableAccess,
-    name: str | None,
+def delete_rows(target: Target, condition: Column | str | None) -> int | None:
+    """Delete the rows for which a condition is true; how many, where that is known.
+
+    Raises: as `DeltaTable.delete` does.
+    """
+    try:
+        where = None if condition is None else target.condition(condition)
+    except NOT_ADELTAS as error:
+        return _change_by_spark(target, "delete", condition, {}, error).num_target_rows_deleted
+    return target.access.run(lambda table: delete(table, where)).num_deleted_rows
+
+
+def update_rows(target: Target, condition: Column | str | None, given: object) -> int | None:
+    """Set columns by name, to expressions where a condition is true; how many rows were set.
+
+    Raises: as `DeltaTable.update` does.
+    """
+    values = assignments("'set'", given)
+    if not values:
+        name = quoted((target.settable(),))
+        values = {name: name}
+    schema, zone, pads = target.schema(), target.zone, pads_chars(target.spark)
+    try:
+        where = None if condition is None else target.condition(condition)
+        new = {
+            target.column(name): value_in(zone, target.text(value), schema, pads=pads)
+            for name, value in values.items()
+        }
+    except NOT_ADELTAS as error:
+        merged = _change_by_spark(target, "update", condition, values, error)
+        return merged.num_target_rows_updated
+    with known_as_of("update"):
+        done = target.access.run(lambda table: update(table, new, where, zone=zone))
+    return done.num_updated_rows
+
+
+def affected(spark: SparkSession, num_rows: int | None) -> DataFrame:
+    """The answer of a change of rows: how many, or -1 where that is not known."""
+    return spark.createDataFrame([(-1 if num_rows is None else num_rows,)], _AFFECTED)
+
+
+def _change_by_spark(
+    target: Target,
     verb: str,
-    condition: Column | str | None,
-    values: Mapping[tuple[str, ...], Column | str],
+    given_condition: Column | str | None,
+    given_values: Mapping[str, Column | str],
     reason: Exception,
 ) -> MergeMetrics:
     """Delete or update the rows that Spark finds, to what it computes, in one commit.
 
-    Expressions may name the table `name`; `values` are for columns, or fields in them. `reason` is
-    why adelta does not compute them itself, and is raised where Spark does not, either.
+    `reason` is why adelta does not compute the expressions itself, and is raised where Spark does
+    not, either.
 
     Raises:
         InvalidExpressionError: an expression is another value whenever it is computed.
     """
+    access, condition = target.access, target.in_names(given_condition)
+    values = {
+        target.column_parts(name): target.in_names(value) for name, value in given_values.items()
+    }
+    name = target.full_name[-1] if target.full_name else "target"
+    zone = target.zone
     version, schema = access.learn(version_of)
-    name, zone = name or "target", session_zone(access.spark)
     df = access.rows(version).alias(name)
     where = f.lit(True) if condition is None else _column(condition)
     computed = {
@@ -63,7 +120,7 @@ def change_by_spark(
     }
     try:
         looked_at = rows_looked_at(df, where, name, schema, zone, alone=True)
-        if looked_at is not None and is_remote():  # where Spark tells a reader no conditions
+        if looked_at is not None and not side_of(access.spark).readers_see_conditions:
             df = access.rows(version, to_sql(looked_at)).alias(name)
         keys = named_by(df, df, [*computed.values(), where], name)
         found = df.where(where).select(

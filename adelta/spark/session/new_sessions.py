@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from adelta.spark.classic.jar_settings import changed_without_jar, leave_jar_out
+from adelta.spark.session.jar_settings import changed_without_jar, leave_jar_out
 from adelta.spark.session.java import ensure_java
 from adelta.spark.session.registration import ensure_delta
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import json
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
-from pyspark.sql.utils import is_remote
+from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError
-from adelta.spark.classic.jvm import FORMAT
 from adelta.spark.exceptions import known_as_of, raises_as_spark
 from adelta.spark.options.path_travel import names_version
 from adelta.spark.options.read_write import absolute_uri, with_session_storage
@@ -26,16 +22,18 @@ from adelta.spark.options.session_settings import (
     with_default_properties,
     write_settings,
 )
+from adelta.spark.side import side_of
+from adelta.spark.tables.creation import TableWish, create_as_wished
+from adelta.spark.tables.names import place_of
+from adelta.spark.translate.identifiers import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
 
-    FormatsOf: TypeAlias = Callable[[SparkSession], frozenset[str]]
-    Prepare: TypeAlias = Callable[[SparkSession], None]
+    from adelta.spark.side import SparkSide
 
 __all__ = ["hook_streams"]
 
@@ -49,20 +47,23 @@ _ACCEPTED = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceCol
 _BOTH, _BOTH_OF = "allowSourceColumnRenameAndDrop", _ACCEPTED[:2]
 
 
-def hook_streams(formats_of: FormatsOf, prepare: Prepare) -> None:
-    """Do so from now on, for the formats, in lower case, that `formats_of` says of a session.
-
-    `prepare` is given the session before a stream is made.
-    """
-    reader: Any = DataStreamReader
-    writer: Any = DataStreamWriter
-    if is_remote():
-        from pyspark.sql.connect.streaming import readwriter  # which needs more packages
-
-        reader, writer = readwriter.DataStreamReader, readwriter.DataStreamWriter
+def hook_streams(side: SparkSide) -> None:
+    """Hook the readers and writers of a side, for the formats of each session."""
+    reader, writer = side.stream_classes()
     if not hasattr(reader.load, "__wrapped__"):
-        _hook_reader(reader, formats_of, prepare)
-        _hook_writer(writer, formats_of, prepare)
+        _hook_reader(reader)
+        _hook_writer(writer)
+
+
+def _formats_of(spark: SparkSession) -> frozenset[str]:
+    return side_of(spark).formats(spark)
+
+
+def _prepare(spark: SparkSession) -> None:
+    """Make Spark find the data source in the session that a stream is of."""
+    side = side_of(spark)
+    side.ensure_registered(spark)
+    side.activate(spark)
 
 
 def _session(of: Any) -> SparkSession:
@@ -83,7 +84,7 @@ def _tell_storage(of: Any, path: Any) -> dict[str, str]:
     asked = vars(of).setdefault(_OPTIONS, {})
     place = asked.get("path") if path is None else path
     given = {key: str(value) for key, value in asked.items()}
-    told = with_session_storage(_session(of), {**given, "path": str(place or "")})
+    told = with_session_storage(_session(of).conf.getAll, {**given, "path": str(place or "")})
     for option, value in told.items():
         if option.startswith(_OF_STORE):
             of.option(option, value)
@@ -133,9 +134,10 @@ def _tell_accepted(of: Any) -> None:
 def _tell_settings(of: Any) -> None:
     """Hand over what the session says of all writes, and its properties for new tables."""
     asked, spark = vars(of).setdefault(_OPTIONS, {}), _session(of)
-    told = write_settings(spark, asked)
+    settings = dict(spark.conf.getAll)
+    told = write_settings(spark, settings, asked)
     if "tableproperties" not in asked:
-        found = with_default_properties({}, spark)
+        found = with_default_properties({}, settings)
         said = {key: value for key, value in found.items() if key.lower() not in asked}
         told |= {"tableProperties": json.dumps(said)} if said else {}
     _hand_over(of, told)
@@ -166,13 +168,13 @@ def _remember_options(of: Any) -> None:
     of.option, of.options = option, options
 
 
-def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
+def _hook_reader(reader: Any) -> None:
     plain_format, plain_load, plain_table = reader.format, reader.load, reader.table
     _remember_options(reader)
 
     @wraps(plain_format)
     def format(self: Any, source: str) -> Any:
-        self._adelta_reads = source.lower() in formats_of(_session(self))
+        self._adelta_reads = source.lower() in _formats_of(_session(self))
         return plain_format(self, FORMAT if self._adelta_reads else source)
 
     @wraps(plain_load)
@@ -184,7 +186,7 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
             self.format(format)
         self.options(**options)
         if getattr(self, "_adelta_reads", False):
-            prepare(_session(self))
+            _prepare(_session(self))
             _tell_read(self)
             _tell_accepted(self)
             if names_version(_tell_storage(self, path)):
@@ -200,10 +202,8 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
     @wraps(plain_table)
     @raises_as_spark
     def table(self: Any, tableName: Any) -> Any:
-        from adelta.spark.tables.stream_tables import place_of  # which asks sessions
-
         spark = _session(self)
-        if not isinstance(tableName, str) or not (formats := formats_of(spark)):
+        if not isinstance(tableName, str) or not (formats := _formats_of(spark)):
             return plain_table(self, tableName)
         place = place_of(spark, tableName, formats)
         if place is None:
@@ -213,7 +213,7 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
     reader.format, reader.load, reader.table = format, load, table
 
 
-def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
+def _hook_writer(writer: Any) -> None:
     plain_format, plain_start, plain_to_table = writer.format, writer.start, writer.toTable
     plain_mode = writer.outputMode
     _remember_options(writer)
@@ -221,7 +221,7 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
     @wraps(plain_format)
     def format(self: Any, source: str) -> Any:
         self._adelta_format = source.lower()
-        self._adelta_writes = source.lower() in formats_of(_session(self))
+        self._adelta_writes = source.lower() in _formats_of(_session(self))
         return plain_format(self, FORMAT if self._adelta_writes else source)
 
     @wraps(plain_mode)
@@ -236,12 +236,8 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
 
         @wraps(plain)
         def to_function(self: Any, func: Any) -> Any:
-            if name == "foreachBatch" and is_remote() and formats_of(_session(self)):
-                from adelta.spark.session.registration import (
-                    known_in_batches,  # which imports this module
-                )
-
-                func = known_in_batches(_session(self), func)
+            if name == "foreachBatch" and _formats_of(spark := _session(self)):
+                func = side_of(spark).for_batches(spark, func)
             found = plain(self, func)
             self._adelta_format, self._adelta_writes = name.lower(), False
             return found
@@ -277,7 +273,7 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         self.options(**options)
         if getattr(self, "_adelta_writes", False):
             _check_mode(self, outputMode)
-            prepare(_session(self))
+            _prepare(_session(self))
             _tell_settings(self)
             _tell_storage(self, path)
             for name, columns in vars(self).get(_LAYOUT, {}).items():
@@ -301,7 +297,7 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         if partitionBy is not None:
             self.partitionBy(partitionBy)
         self.options(**options)
-        place = _sink_of(self, tableName, formats_of(_session(self)), outputMode)
+        place = _sink_of(self, tableName, _formats_of(_session(self)), outputMode)
         if place is None:
             return plain_to_table(  # type: ignore[no-any-return]
                 self, tableName, None, outputMode, None, queryName
@@ -341,8 +337,6 @@ def _sink_of(writer: Any, name: Any, formats: frozenset[str], mode: Any = None) 
             that tables are not written in.
         AdeltaError: there can be no such table; see `DeltaTableBuilder.execute`.
     """
-    from adelta.spark.tables.stream_tables import create_for, place_of  # which ask sessions
-
     spark = _session(writer)
     if not isinstance(name, str) or not formats:
         return None
@@ -360,22 +354,13 @@ def _sink_of(writer: Any, name: Any, formats: frozenset[str], mode: Any = None) 
         return None
     _check_mode(writer, mode)
     given, layout = vars(writer).get(_OPTIONS, {}), vars(writer).get(_LAYOUT, {})
-    return create_for(
-        spark,
+    wish = TableWish(
         name,
-        _schema(writer),
-        location=given.get("path"),
-        partitions=layout.get("partitionBy", ()),
-        clusters=layout.get("clusterBy", ()),
+        given.get("path"),
+        columns=tuple(side_of(spark).stream_schema(writer)),
+        partitions=tuple(layout.get("partitionBy", ())),
+        clusters=tuple(layout.get("clusterBy", ())),
         properties={key: str(value) for key, value in given.items() if key.startswith(_PROPERTY)},
     )
-
-
-def _schema(writer: Any) -> StructType:
-    """The columns of the stream, of classic Spark or of Connect."""
-    if not is_remote():
-        found: StructType = writer._df.schema
-        return found
-    from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame  # which needs more packages
-
-    return RemoteFrame(writer._write_stream._child, writer._session).schema
+    location, _ = create_as_wished(spark, wish, "create if not exists")
+    return location

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from adelta.spark.classic.jvm import FORMAT
+from adelta.spark.translate.identifiers import FORMAT
 from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adelta.spark.source.stream_writer import DeltaStreamWriter
     from adelta.spark.source.writer import DeltaWriter
 
-__all__ = ["FORMAT", "AsDeltaDataSource", "DeltaDataSource"]
+__all__ = ["AsDeltaDataSource", "DeltaDataSource"]
 
 _FILTER_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 

@@ -63,7 +63,7 @@ def _text(spark: SparkSession, value: Any) -> str:
     """What stands for a value."""
     match value:
         case Column():
-            return sql_text("a value of args", value, lambda: spark.range(1))
+            return sql_text(spark, "a value of args", value, lambda: spark.range(1))
         case list():
             return f"array({', '.join(_text(spark, each) for each in value)})"
         case datetime(tzinfo=None):
@@ -75,7 +75,7 @@ def _text(spark: SparkSession, value: Any) -> str:
     try:
         return to_sql(literal_of(value))
     except InvalidExpressionError:  # a value of NumPy's perhaps, which Spark knows
-        return sql_text("a value of args", f.lit(value), lambda: spark.range(1))
+        return sql_text(spark, "a value of args", f.lit(value), lambda: spark.range(1))
 
 
 def _days(value: timedelta) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from adelta._chance import new_uuid
 from adelta.errors import InvalidExpressionError, InvalidStatementError
 from adelta.kernel.expressions.lexer import tokenize, unescape
-from adelta.spark.dataframes import load
 from adelta.spark.options.hadoop_conf import prefixed, storage_of_session
 from adelta.spark.options.read_write import absolute_uri
+from adelta.spark.tables.access import load
 from adelta.spark.tables.names import location_of
 
 if TYPE_CHECKING:

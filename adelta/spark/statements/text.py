@@ -1,51 +1,33 @@
-"""Statements in SQL text: those that Spark does not know, or not in this session, are adelta's.
+"""Statements in SQL text that adelta runs for a session: those that no grammar of Spark's has.
 
-A classic session knows most statements over Delta tables itself (`adelta.spark.classic.names`);
-adelta runs those that are not in Spark's grammar. Through Spark Connect it runs all of its own that
-are about Delta tables: in the client, with names resolved by the session; queries inside of them
-are Spark's.
+Which others it runs is for the session's side to say.
 """
 
 from __future__ import annotations
 
-import re
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql.utils import is_remote
-
-from adelta._clock import moment
-from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNotFoundError
+from adelta.errors import InvalidStatementError, TableNotFoundError
 from adelta.kernel.schema.types import StructType
-from adelta.spark.connect.changes import run_change
-from adelta.spark.connect.locations import check_entry
-from adelta.spark.connect.view_targets import table_to_change
-from adelta.spark.connect.views import run_view
-from adelta.spark.exceptions import condition_of, known_as_of, raises_as_spark
+from adelta.spark.exceptions import condition_of, known_as_of
 from adelta.spark.options.commits import forget_txn
-from adelta.spark.options.session_settings import session_zone
-from adelta.spark.session.registration import ensure_registered
-from adelta.spark.sql_hook import plain_sql
-from adelta.spark.statements.arguments import with_arguments
-from adelta.spark.statements.run import (
+from adelta.spark.side import side_of
+from adelta.spark.statements.table_changes import views_of, with_changes
+from adelta.spark.statements.tables import (
     run_clone,
     run_create,
     run_insert,
     run_merge,
-    run_query,
     run_replacing,
     run_vacuum,
 )
-from adelta.spark.statements.table_changes import views_of, with_changes, with_frames
+from adelta.spark.tables.answers import cluster_session, frame
 from adelta.spark.tables.converting import convert_in_place
-from adelta.spark.tables.sql_names import cluster_session, frame
-from adelta.spark.translate.identifiers import FORMATS, quoted
+from adelta.spark.translate.identifiers import quoted
 from adelta.sql.execute.definition import field_of
-from adelta.sql.grammar.query import query_within
-from adelta.sql.grammar.reader import Reader
-from adelta.sql.parse import begins_as, parse_change, parse_statement, with_in_query
+from adelta.sql.parse import begins_as, parse_change
 from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
 from adelta.sql.statements import (
@@ -76,17 +58,24 @@ from adelta.sql.statements import (
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from adelta.sql.statements import Statement
+    from adelta.sql.statements import Statement, TableName
 
-__all__ = ["sql"]
+__all__ = [
+    "DELTAS_OWN",
+    "IN_PART",
+    "VIEWS",
+    "change_of",
+    "is_deltas_own",
+    "replaced_by_query",
+    "run_own",
+    "with_views",
+]
 
-_Args: TypeAlias = "dict[str, Any] | list[Any] | None"
-
-_DELTAS_OWN = (
+DELTAS_OWN = (
     ("CONVERT", "TO", "DELTA"),
     ("DESC", "DETAIL"),
     ("DESC", "HISTORY"),
@@ -100,7 +89,7 @@ _DELTAS_OWN = (
 )
 """How statements begin that are in no grammar of Spark's, or mean another thing there."""
 
-_IN_PART = (
+IN_PART = (
     ("ALTER", "TABLE"),
     ("CREATE", "OR", "REPLACE", "TABLE"),
     ("CREATE", "TABLE"),
@@ -113,9 +102,7 @@ _IN_PART = (
 """How statements begin of which some are, or some forms."""
 
 
-_AT_PATH = re.compile(r"\ba?delta\s*\.\s*`", re.IGNORECASE)
-
-_VIEWS = (
+VIEWS = (
     ("CREATE", "VIEW"),
     ("CREATE", "TEMP"),
     ("CREATE", "TEMPORARY"),
@@ -126,18 +113,6 @@ _VIEWS = (
     ("CREATE", "OR", "REPLACE", "GLOBAL"),
 )
 """How statements begin of which Spark keeps the text."""
-_KEEPS_QUERIES = (*_VIEWS, ("CACHE", "TABLE"), ("CACHE", "LAZY", "TABLE"))
-"""How statements begin by which Spark keeps a query, or its rows."""
-
-
-_DEFINITIONS = (
-    ("CREATE", "OR", "REPLACE", "TABLE"),
-    ("CREATE", "EXTERNAL", "TABLE"),
-    ("CREATE", "TABLE"),
-    ("REPLACE", "TABLE"),
-)
-"""How statements begin that define tables."""
-
 _ACTIONS: dict[type[Any], str] = {
     AddConstraint: "add constraint",
     ChangeColumn: "change column",
@@ -160,140 +135,59 @@ _ACTIONS: dict[type[Any], str] = {
 """What statements do, as conditions of errors are told apart by."""
 
 
-@raises_as_spark
-def sql(spark: SparkSession, text: str, args: _Args = None, **frames: DataFrame | Any) -> DataFrame:
-    """What `spark.sql` answers; and statements over Delta tables that it does not know.
+@contextmanager
+def with_views(
+    spark: SparkSession, text: str, given: Mapping[str, DataFrame]
+) -> Iterator[tuple[str, Mapping[str, DataFrame]]]:
+    """A statement, and the DataFrames that it names, which are views while the block runs.
 
-    In every session these are the ones that no grammar of Spark's has, such as ``DESCRIBE
-    HISTORY``, ``CREATE TABLE ... CLONE`` and ``ALTER TABLE ... DROP FEATURE``; what is much work in
-    them is done by tasks of Spark's. Through Spark Connect they are all that `adelta.sql` has,
-    where they are about Delta tables: by path (``delta.`/lake/sales` ``), or by a name that the
-    session knows. Times that name no zone are of the session's. ``table_changes('name', 3, 7)`` and
-    ``table_changes_by_path`` stand for the rows that commits changed. `args` are values for
-    parameters, and `frames` DataFrames and values for ``{name}`` in the text, as `spark.sql` takes
-    them. What adelta does not know goes to Spark as it is.
+    These are those `given`, and the changes of tables that the text asks for.
 
     Raises:
-        InvalidStatementError: a statement that only adelta knows is not written as it is to be.
-        TableNotFoundError: such a statement is about no Delta table.
-        AdeltaError: as `adelta.sql` does, each of them as Spark's error, too.
+        InvalidStatementError: a view is to keep the changes of a table.
     """
-    if frames and not is_remote():
-        return plain_sql(spark, text, args, **frames)
-    text, given = with_frames(spark, text, frames) if frames else (text, {})
     text, changes = with_changes(spark, text)
-    if given and not changes:
-        with views_of(spark, given):
-            return _answered(spark, text, args, given)
-    if not changes:
-        return _answered(spark, text, args, {})
-    if begins_as(text, _VIEWS):
+    if changes and begins_as(text, VIEWS):
         raise InvalidStatementError(
             "a view does not keep what table_changes stands for: make it of a DataFrame, as by "
             "spark.sql('SELECT ... FROM table_changes(...)').createOrReplaceTempView(name)"
         )
-    changes = {**given, **changes}
-    with views_of(spark, changes):
-        return _answered(spark, text, args, changes)
+    known = {**given, **changes}
+    with views_of(spark, known):
+        yield text, known
 
 
-def _answered(
-    spark: SparkSession, text: str, args: _Args, changes: Mapping[str, DataFrame]
-) -> DataFrame:
-    own = begins_as(text, _DELTAS_OWN)
-    if not own and not is_remote() and not begins_as(with_in_query(text), _IN_PART):
-        return plain_sql(spark, text, args)
-    zone = session_zone(spark)
-    if is_remote() and begins_as(text, _KEEPS_QUERIES):
-        kept = run_view(spark, with_arguments(spark, text, args), zone, changes)
-        return plain_sql(spark, text, args) if kept is None else kept
-    try:
-        statement = parse_statement(with_arguments(spark, text, args), zone=zone, now=moment())
-    except (InvalidStatementError, InvalidExpressionError) as error:
-        if own:
-            raise
-        changed = _changed_by_spark(spark, with_arguments(spark, text, args), zone)
-        if changed is not None:
-            return changed
-        if is_remote() and _defines_table(text):
-            raise  # else Spark's catalog would have an entry, and no table
-        if is_remote():
-            check_entry(spark, with_arguments(spark, text, args), zone, error)
-        try:
-            return _by_spark(spark, text, args, changes, zone)
-        except ParseException:
-            raise
-        except AnalysisException as of_spark:
-            if is_remote() and _AT_PATH.search(text):  # where Spark knows no such table
-                raise error from of_spark
-            raise
-    if not is_remote() and not _is_deltas_own(statement, begins_so=own):
-        return plain_sql(spark, text, args)
-    ensure_registered(spark)
-    found = _run(spark, statement, zone, changes, strict=own)
-    return _by_spark(spark, text, args, changes, zone) if found is None else found
+def change_of(spark: SparkSession, text: str) -> tuple[Statement, TableName] | None:
+    """A change of rows whose expressions only Spark computes, and its Delta table; else None.
 
-
-def _defines_table(text: str) -> bool:
-    """Whether a statement that adelta cannot read is to create or to replace a Delta table."""
-    if not begins_as(text, _DEFINITIONS):
-        return False
-    with suppress(InvalidStatementError):
-        reader = Reader(text)
-        while reader.token.kind != "end" and not reader.follows("SELECT"):
-            if reader.accept("USING"):
-                return reader.token.text.lower() in FORMATS
-            reader.take()
-    return False
-
-
-def _changed_by_spark(spark: SparkSession, text: str, zone: str) -> DataFrame | None:
-    """What a change answers that only Spark computes; None where it is none of a Delta table."""
+    Raises:
+        TableNotFoundError: it names a view that cannot be changed.
+    """
     try:
         statement = parse_change(text)
     except InvalidStatementError:
         return None
-    replacing = isinstance(statement, InsertReplacing)
-    if statement is None or not (replacing or is_remote()):
+    if statement is None:
         return None
     try:
-        table = table_to_change(spark, statement)
+        return statement, side_of(spark).table_to_change(spark, statement)
     except TableNotFoundError as error:
         if condition_of(error) is not None:
             raise
         return None
-    if isinstance(statement, InsertReplacing):
-        session = cluster_session(spark, str(table.path), zone)
-        with known_as_of("replace"):
-            return run_replacing(spark, replace(statement, table=table), session)
-    return run_change(spark, replace(statement, table=table), zone)
 
 
-def _by_spark(
-    spark: SparkSession, text: str, args: _Args, changes: Mapping[str, DataFrame], zone: str
+def replaced_by_query(
+    spark: SparkSession, statement: InsertReplacing, table: TableName, zone: str
 ) -> DataFrame:
-    """What Spark itself answers; through Connect it looks at names when rows are asked for.
-
-    Delta tables in a query that the statement ends with are read by adelta there.
-    """
-    if not is_remote():
-        return plain_sql(spark, text, args)
-    with suppress(InvalidStatementError, InvalidExpressionError):
-        whole = with_in_query(with_arguments(spark, text, args))
-        if (within := query_within(Reader(whole, zone))) is not None:
-            begin, query = within
-            found = run_query(spark, query, zone, changes, before=whole[:begin])
-            if found is not None:
-                return found
-    if not changes:
-        return plain_sql(spark, text, args)
-    text = text.replace("{", "{{").replace("}", "}}")
-    for name in changes:
-        text = text.replace(name, f"{{{name}}}")
-    return plain_sql(spark, text, args, **changes)
+    """The answer of INSERT INTO ... REPLACE by a condition that only Spark computes."""
+    session = cluster_session(spark, str(table.path), zone)
+    with known_as_of("replace"):
+        return run_replacing(spark, replace(statement, table=table), session)
 
 
-def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
+def is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
+    """Whether no grammar of Spark's has a statement; some begin as none of Spark's does."""
     if isinstance(statement, AlterTable):
         change = statement.change
         synchronises = isinstance(change, ChangeColumn) and change.sync_identity
@@ -307,7 +201,7 @@ def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
     return begins_so and not isinstance(statement, DescribeTable)
 
 
-def _run(
+def run_own(
     spark: SparkSession,
     statement: Statement,
     zone: str,
@@ -330,7 +224,7 @@ def _done(
     strict: bool,
 ) -> DataFrame | None:
     if isinstance(statement, Query):
-        return run_query(spark, statement, zone, changes)
+        return side_of(spark).query_of(spark, statement, zone, changes)
     if isinstance(statement, CreateTable):
         return run_create(spark, statement, zone)
     if isinstance(statement, CreateClone):
@@ -343,7 +237,7 @@ def _done(
         )
         return frame(spark, table_of(NOTHING))
     try:
-        table = table_to_change(spark, statement)
+        table = side_of(spark).table_to_change(spark, statement)
     except TableNotFoundError as error:
         if strict or statement.table.path is not None or condition_of(error) is not None:
             raise

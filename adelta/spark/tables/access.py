@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, TypeVar
 from adelta._dataclasses import dataclass
 from adelta.errors import TableNotFoundError
 from adelta.spark.cluster.task_executor import on_cluster
-from adelta.spark.dataframes import load
 from adelta.spark.options.commits import session_commits
 from adelta.spark.options.hadoop_conf import prefixed, storage_of_session
 from adelta.spark.options.read_write import ReadOptions
+from adelta.spark.options.session_settings import read_settings
 from adelta.spark.options.unity import known_catalogs, options_in_catalog
-from adelta.spark.translate.identifiers import identifier_parts
+from adelta.spark.side import side_of
+from adelta.spark.translate.identifiers import FORMAT, identifier_parts
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -28,9 +30,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["TableAccess", "access_by_catalog"]
+__all__ = ["TableAccess", "access_by_catalog", "load"]
 
 _NameInCatalog = tuple[str, str, str]
+
+
+def load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """What a read with options of `ReadOptions` gives, as the session's settings have the rest."""
+    side = side_of(spark)
+    side.ensure_registered(spark)
+    named = {key.lower() for key in options}
+    said = {**options, **read_settings(spark, named), **side.read_options(spark)}
+    path = said.pop("path")
+    return spark.read.format(FORMAT).options(**said).load(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +87,17 @@ class TableAccess:
         to = self.to_change()
         return on_cluster(self.spark, to.uri, operation, to.storage_options, to.catalog)
 
-    def rows(self, version: int | None = None, where: str | None = None) -> DataFrame:
+    def rows(
+        self,
+        version: int | None = None,
+        where: str | None = None,
+        *,
+        timestamp: datetime | None = None,
+    ) -> DataFrame:
         """The rows of a version, by default of the latest one; those for which `where` is true."""
         said = {} if version is None else {"versionAsOf": str(version)}
+        if timestamp is not None:
+            said["timestampAsOf"] = timestamp.isoformat()
         if where is not None:
             said["where"] = where
         if self.in_catalog is None:

@@ -9,12 +9,11 @@ from pyspark.sql.types import StructType
 from adelta.errors import InvalidOptionError
 from adelta.operations.convert import convert_folder
 from adelta.operations.convert_iceberg import convert_iceberg
-from adelta.spark.classic import jvm
 from adelta.spark.cluster.task_executor import on_cluster
+from adelta.spark.options.hadoop_conf import storage_of_session
 from adelta.spark.options.read_write import absolute_uri
-from adelta.spark.session.registration import format_of
+from adelta.spark.side import side_of
 from adelta.spark.tables.names import find_table, name_as_delta
-from adelta.spark.tables.sql_names import storage_options
 from adelta.spark.translate.identifiers import identifier_parts, path_named, quoted
 from adelta.spark.translate.types import to_delta_schema
 from adelta.sync._portal import call
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from adelta.kernel.schema.types import StructType as TableSchema
-    from adelta.spark.tables.names import NamedTable
+    from adelta.spark.side import NamedTable
 
-__all__ = ["convert_in_place", "partition_columns"]
+__all__ = ["DescribedEntry", "convert_in_place"]
 
 
 def convert_in_place(
@@ -50,7 +49,7 @@ def convert_in_place(
         return _folder(spark, path, columns, statistics=statistics), None
     if (path := path_named(identifier, ("iceberg",))) is not None:
         uri = absolute_uri(path)
-        options = storage_options(spark, uri)
+        options = storage_of_session(spark, uri)
         call(lambda: convert_iceberg(uri, collect_statistics=statistics, storage_options=options))
         return uri, None
     return _by_name(spark, identifier, columns, statistics=statistics)
@@ -66,7 +65,7 @@ def _folder(
         lambda table: convert_folder(
             table, partition_schema=columns, collect_statistics=statistics
         ),
-        storage_options(spark, uri),
+        storage_of_session(spark, uri),
     )
     return uri
 
@@ -84,48 +83,44 @@ def _by_name(
             "session knows: name a folder as parquet.`/path`, or a table of Iceberg's as "
             "iceberg.`/path`"
         )
-    if jvm.unusable(spark) is not None:
-        return _by_name_of_server(spark, found, columns, statistics=statistics)
+    entry = side_of(spark).parquet_entry(spark, found)
+    entry.check_convertible()
     if columns is None:
-        columns = to_delta_schema(partition_columns(spark, found))
+        columns = to_delta_schema(entry.partitions)
     location = _folder(spark, found.location, columns, statistics=statistics)
-    jvm.set_provider(spark, _entry(found), format_of(spark))
+    entry.become_delta()
     return location, found.name
 
 
-def _by_name_of_server(
-    spark: SparkSession, found: NamedTable, columns: str | TableSchema | None, *, statistics: bool
-) -> tuple[str, str | None]:
-    """The same where the catalog is told of it by statements alone."""
-    schema = spark.table(quoted(identifier_parts(found.name))).schema
-    partitions = _partitions(spark, found, schema)
-    if partitions.fields and found.kind != "EXTERNAL":
-        raise InvalidOptionError(
-            f"the catalog would delete the partitions of {found.name} when it is told, through "
-            "Spark Connect, that it is a Delta table: convert it in a classic session, or by its "
-            f"path, parquet.`{found.location}`"
-        )
-    if columns is None:
-        columns = to_delta_schema(partitions)
-    location = _folder(spark, str(found.location), columns, statistics=statistics)
-    name_as_delta(spark, found, schema)
-    return location, found.name
+class DescribedEntry:
+    """The entry of a Parquet table, as statements of Spark's describe and replace it."""
 
+    def __init__(self, spark: SparkSession, table: NamedTable) -> None:
+        self._spark = spark
+        self._table = table
+        self._name = quoted(identifier_parts(table.name))
+        self._schema = spark.table(self._name).schema
 
-def partition_columns(spark: SparkSession, table: NamedTable) -> StructType:
-    """The columns by which a table of the session's own catalog is partitioned."""
-    if jvm.unusable(spark) is None:
-        return jvm.partition_schema(spark, _entry(table))
-    return _partitions(spark, table, spark.table(quoted(identifier_parts(table.name))).schema)
+    @property
+    def partitions(self) -> StructType:
+        """The columns by which the table is partitioned."""
+        listed = self._spark.catalog.listColumns(self._name)
+        names = {each.name for each in listed if each.isPartition}
+        return StructType([field for field in self._schema.fields if field.name in names])
 
+    def check_convertible(self) -> None:
+        """Refuse a table whose partitions the catalog would delete.
 
-def _entry(table: NamedTable) -> str:
-    """The name of a table in the session's own catalog."""
-    return quoted(identifier_parts(table.name)[-2:])
+        Raises:
+            InvalidOptionError: it is such a table.
+        """
+        if self._table.kind != "EXTERNAL" and self.partitions.fields:
+            raise InvalidOptionError(
+                f"the catalog would delete the partitions of {self._table.name} when it is told, "
+                "through Spark Connect, that it is a Delta table: convert it in a classic session, "
+                f"or by its path, parquet.`{self._table.location}`"
+            )
 
-
-def _partitions(spark: SparkSession, table: NamedTable, schema: StructType) -> StructType:
-    """The columns by which a table is partitioned, as Spark Connect tells of them."""
-    listed = spark.catalog.listColumns(quoted(identifier_parts(table.name)))
-    names = {each.name for each in listed if each.isPartition}
-    return StructType([field for field in schema.fields if field.name in names])
+    def become_delta(self) -> None:
+        """Let the catalog know the table as a Delta table."""
+        name_as_delta(self._spark, self._table, self._schema)

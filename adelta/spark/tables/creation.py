@@ -18,14 +18,13 @@ from adelta.errors import (
 from adelta.kernel.schema.names import without_field_metadata
 from adelta.operations.create import create_table, exists, new_table
 from adelta.operations.replace import replace_table
-from adelta.spark.classic.names.entry_points import managed_place
 from adelta.spark.exceptions import name_taken, no_columns, with_condition
 from adelta.spark.options.commits import session_commits
 from adelta.spark.options.hadoop_conf import storage_of_session
 from adelta.spark.options.read_write import absolute_uri
 from adelta.spark.options.session_settings import with_default_properties
-from adelta.spark.session.registration import format_of
-from adelta.spark.tables.names import NamedTable, add_name, drop_name, find_table, without_views
+from adelta.spark.side import NamedTable, side_of
+from adelta.spark.tables.names import add_name, drop_name, find_table, format_of, without_views
 from adelta.spark.translate.identifiers import path_named
 from adelta.spark.translate.types import to_declared_schema, to_spark_schema
 from adelta.sync._portal import call
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.schema.types import StructType
     from adelta.snapshot import Snapshot
-    from adelta.spark.classic.names.in_jvm import ManagedPlace
+    from adelta.spark.side import ManagedPlace
     from adelta.table import Table
 
 __all__ = ["CreationMode", "TableWish", "create_as_wished"]
@@ -154,7 +153,7 @@ def _named(spark: SparkSession, wish: TableWish, name: str) -> NamedTable:
             columns = to_spark_schema(snapshot.delta_schema)
         return add_name(spark, name, columns, location=location, comment=wish.comment)
     new_table(wish.schema, **wish.layout)  # refused before a name is given away
-    place = managed_place(spark, name)
+    place = side_of(spark).managed_place(spark, name)
     if place is not None:
         return _kept(spark, wish, place)
     made = add_name(spark, name, columns, comment=wish.comment)
@@ -187,7 +186,7 @@ def _kept(spark: SparkSession, wish: TableWish, place: ManagedPlace) -> NamedTab
 
 def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationMode) -> None:
     """Create or replace the table at a location, with the session's properties for new tables."""
-    wish = replace(wish, properties=with_default_properties(wish.properties, spark))
+    wish = replace(wish, properties=with_default_properties(wish.properties, spark.conf.getAll))
     storage, commits = storage_of_session(spark, location), session_commits(spark)
 
     async def do() -> None:

@@ -6,20 +6,19 @@ In a classic session its catalog is asked; through Spark Connect, what Spark's o
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import types as s
-from pyspark.sql.utils import is_remote
 
 from adelta._chance import new_uuid
-from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, TableNotFoundError
-from adelta.spark.classic import jvm
-from adelta.spark.session.registration import ensure_registered, format_of
+from adelta.spark.options.read_write import absolute_uri
+from adelta.spark.side import NamedTable, side_of
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.translate.identifiers import (
-    FORMATS,
+    FORMAT,
     identifier_parts,
     path_named,
     quoted,
@@ -27,36 +26,29 @@ from adelta.spark.translate.identifiers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import SparkSession
 
+    from adelta.sql.statements import TableName
+
 __all__ = [
-    "NamedTable",
     "add_name",
+    "catalog_fails",
+    "describe_table",
     "drop_name",
     "find_table",
+    "format_of",
+    "in_session_catalog",
     "location_of",
     "name_as_delta",
+    "named_table",
+    "place_of",
     "without_views",
 ]
 
 _SESSION_CATALOG: Final = "spark_catalog"
 _NO_SUCH_TABLE: Final = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND")
-
-
-@dataclass(frozen=True, slots=True)
-class NamedTable:
-    """What a session knows of a table, or of a view, by its name."""
-
-    name: str
-    provider: str | None
-    location: str | None
-    kind: str | None = None
-    """``MANAGED`` or ``EXTERNAL``, where Spark described it; None of temporary views."""
-
-    @property
-    def is_delta(self) -> bool:
-        """Whether it is a Delta table, as far as the session knows."""
-        return (self.provider or "").lower() in FORMATS and self.location is not None
 
 
 def location_of(spark: SparkSession, name: str) -> tuple[str, str | None]:
@@ -86,22 +78,37 @@ def find_table(spark: SparkSession, name: str) -> NamedTable | None:
         InvalidOptionError: it is no name.
     """
     parts = identifier_parts(name)
-    catalog = parts[0] if len(parts) > 2 else spark.catalog.currentCatalog()
-    of_session = catalog.lower() == _SESSION_CATALOG and len(parts) < 4
     try:
-        if of_session and jvm.unusable(spark) is None:
-            entry = jvm.catalog_entry(spark, quoted(parts[-2:]))
-            return None if entry is None else NamedTable(*entry)
-        if not spark.catalog.tableExists(quoted(parts)):
-            return None  # which PySpark would write to the error stream, where that is raised
-        found = _described(spark, parts)
-        if of_session and found.location is None and found.kind is not None:
-            return _listed(spark, parts) or found
-        return found
+        return side_of(spark).find_table(spark, parts)
     except AnalysisException as error:
         if error.getCondition() in _NO_SUCH_TABLE:
             return None
         raise
+
+
+def in_session_catalog(spark: SparkSession, parts: tuple[str, ...]) -> bool:
+    """Whether a name is looked for in Spark's own catalog."""
+    catalog = parts[0] if len(parts) > 2 else spark.catalog.currentCatalog()
+    return catalog.lower() == _SESSION_CATALOG and len(parts) < 4
+
+
+def describe_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable | None:
+    """What Spark's statements say of a name; None where there is nothing of that name.
+
+    Raises:
+        AnalysisException: there is no such schema or catalog.
+    """
+    if not spark.catalog.tableExists(quoted(parts)):
+        return None  # which PySpark would write to the error stream, where that is raised
+    found = _described(spark, parts)
+    if found.location is None and found.kind is not None and in_session_catalog(spark, parts):
+        return _listed(spark, parts) or found
+    return found
+
+
+def format_of(spark: SparkSession) -> str:
+    """The format by which a session's catalog is to know tables: delta-spark's where it answers."""
+    return "delta" if "delta" in side_of(spark).formats(spark) else FORMAT
 
 
 def without_views(spark: SparkSession, name: str) -> str:
@@ -136,12 +143,13 @@ def add_name(
         AnalysisException: it cannot be known by that name.
         InvalidOptionError: it has no columns, of which Spark would ask the data source.
     """
-    if not columns.fields and is_remote():
+    side = side_of(spark)
+    if not columns.fields and side.names_need_columns:
         raise InvalidOptionError(
             f"through Spark Connect {name} is known by its name with a column at least: add one, "
             "or create the table by its location alone"
         )
-    ensure_registered(spark)
+    side.ensure_registered(spark)
     listed = ", ".join(_column(field, " ") for field in columns.fields)
     said = f" ({listed})" if listed else ""
     text = f"CREATE TABLE {quoted(identifier_parts(name))}{said} USING {format_of(spark)}"
@@ -183,6 +191,16 @@ def name_as_delta(spark: SparkSession, table: NamedTable, columns: s.StructType)
             )
     drop_name(spark, name)
     add_name(spark, name, columns, location=table.location)
+
+
+def catalog_fails(spark: SparkSession) -> bool:
+    """Whether the session cannot load the class that is set as its catalog."""
+    try:
+        spark.catalog.tableExists("adelta")
+    except PySparkException as error:
+        condition = error.getCondition() or ""
+        return not isinstance(error, AnalysisException) or "PLUGIN_CLASS_NOT_FOUND" in condition
+    return False
 
 
 def _described(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
@@ -250,3 +268,33 @@ def _ddl(data_type: s.DataType) -> str:
         case s.MapType(keyType=key, valueType=value):
             return f"MAP<{_ddl(key)}, {_ddl(value)}>"
     return data_type.simpleString()
+
+
+def place_of(spark: SparkSession, name: str, formats: Collection[str]) -> str | None:
+    """Where the table of a name is, if it is one of `formats`; None of other names.
+
+    Raises:
+        InvalidOptionError: it is no name.
+    """
+    if (path := path_named(name, formats)) is not None:
+        return path
+    found = find_table(spark, name)
+    if found is None or (found.provider or "").lower() not in formats:
+        return None
+    if found.location is None:
+        raise TableNotFoundError(
+            f"the session does not say where the table {name} is; give the stream its path"
+        )
+    return found.location
+
+
+def named_table(spark: SparkSession, name: TableName) -> TableName:
+    """The table under its full name, with the path where it is.
+
+    Raises:
+        TableNotFoundError: the session knows no Delta table of that name.
+    """
+    if name.path is not None:
+        return replace(name, path=absolute_uri(name.path))
+    location, full = location_of(spark, quoted(name.parts))
+    return replace(name, parts=identifier_parts(full or ""), path=absolute_uri(location))

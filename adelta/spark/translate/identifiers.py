@@ -10,9 +10,10 @@ from adelta.errors import InvalidOptionError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-__all__ = ["FORMATS", "identifier_parts", "path_named", "quoted", "string_literal"]
+__all__ = ["FORMAT", "FORMATS", "identifier_parts", "path_named", "quoted", "string_literal"]
 
-FORMATS = ("adelta", "delta")
+FORMAT = "adelta"
+FORMATS = (FORMAT, "delta")
 """What Spark calls Delta tables: as adelta does, and as delta-spark does."""
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")

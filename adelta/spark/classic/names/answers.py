@@ -18,6 +18,11 @@ from adelta.spark.classic.names.through_jvm import remembered
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark.sql import SparkSession
+
+    SessionOf = Callable[[Any], SparkSession]
+    # The session in Python of one in the JVM.
+
 __all__ = ["Answers"]
 
 _log = logging.getLogger("adelta.spark")

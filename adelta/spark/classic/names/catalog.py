@@ -10,7 +10,7 @@ from adelta.errors import InvalidUseError
 from adelta.operations.create import exists
 from adelta.spark.classic.names.alterations import alter
 from adelta.spark.classic.names.answers import Answers
-from adelta.spark.classic.names.definitions import Definition, StagedTable, check_alike, create
+from adelta.spark.classic.names.definitions import Definition, StagedTable, create
 from adelta.spark.classic.names.opened import OpenedTable
 from adelta.spark.classic.names.places import uri_of
 from adelta.spark.classic.names.tables_in_catalogs import stage_in_catalog
@@ -19,13 +19,14 @@ from adelta.spark.options.commits import session_commits
 from adelta.spark.options.hadoop_conf import storage_of_session
 from adelta.spark.options.session_settings import session_zone
 from adelta.spark.options.unity import options_in_catalog
+from adelta.spark.tables.likeness import check_alike
 from adelta.sync._portal import call
 from adelta.table import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.spark.classic.names.opened import Sessions
+    from adelta.spark.classic.names.answers import SessionOf
 
 __all__ = ["CatalogAnswers"]
 
@@ -49,15 +50,15 @@ def _time_travel(version: str | None, microseconds: int | None) -> dict[str, str
 class CatalogAnswers(Answers):
     """Answers to `PathCatalog.java` and `SessionTables.java`."""
 
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
+    def __init__(self, session_of: SessionOf) -> None:
+        self._session_of = session_of
 
     def answer_open(
         self, session: Any, path: str, version: str | None, microseconds: int | None
     ) -> OpenedTable:
         """A version of the table at a path."""
         options = {"path": uri_of(path), **_time_travel(version, microseconds)}
-        return OpenedTable(self._sessions, self._sessions.of(session), options)
+        return OpenedTable(self._session_of, self._session_of(session), options)
 
     def answer_open_in_catalog(
         self,
@@ -69,21 +70,21 @@ class CatalogAnswers(Answers):
         microseconds: int | None,
     ) -> OpenedTable:
         """A version of a table of a Unity Catalog."""
-        spark = self._sessions.of(session)
+        spark = self._session_of(session)
         options = options_in_catalog(spark, catalog, schema, table)
         options |= _time_travel(version, microseconds)
 
         def for_changes() -> dict[str, str]:
             return options_in_catalog(spark, catalog, schema, table, write=True)
 
-        return OpenedTable(self._sessions, spark, options, for_changes)
+        return OpenedTable(self._session_of, spark, options, for_changes)
 
     def answer_stage_in_catalog(
         self, session: Any, catalog: str, schema: str, table: str, definition: str
     ) -> StagedTable:
         """A table of a Unity Catalog that comes to be when Spark says so."""
-        name, spark = (catalog, schema, table), self._sessions.of(session)
-        return stage_in_catalog(self._sessions, spark, name, json.loads(definition))
+        name, spark = (catalog, schema, table), self._session_of(session)
+        return stage_in_catalog(self._session_of, spark, name, json.loads(definition))
 
     def answer_exists(self, session: Any, path: str) -> bool:
         """Whether there is a table at a path."""
@@ -91,15 +92,15 @@ class CatalogAnswers(Answers):
 
     def answer_create(self, session: Any, definition: str) -> None:
         """Create an empty table."""
-        create(Definition.parse(json.loads(definition)), self._sessions.of(session))
+        create(Definition.parse(json.loads(definition)), self._session_of(session))
 
     def answer_stage(self, _session: Any, definition: str) -> StagedTable:
         """A table that comes to be when Spark says so."""
-        return StagedTable(self._sessions, Definition.parse(json.loads(definition)))
+        return StagedTable(self._session_of, Definition.parse(json.loads(definition)))
 
     def answer_alter(self, session: Any, path: str, changes: str) -> None:
         """Change the table at a path."""
-        spark, (uri, storage) = self._sessions.of(session), self._place(session, path)
+        spark, (uri, storage) = self._session_of(session), self._place(session, path)
         zone, commits = session_zone(spark), session_commits(spark)
         call(alter, uri, json.loads(changes), zone, storage, commits=commits)
 
@@ -111,7 +112,7 @@ class CatalogAnswers(Answers):
     def _place(self, session: Any, path: str) -> tuple[str, dict[str, str]]:
         """Where a table is, and how the session opens its store."""
         uri = uri_of(path)
-        return uri, storage_of_session(self._sessions.of(session), uri)
+        return uri, storage_of_session(self._session_of(session), uri)
 
     def answer_drop(self, _session: Any, path: str) -> None:
         """Refuse: a path is no entry of a catalog."""

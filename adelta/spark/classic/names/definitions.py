@@ -10,24 +10,25 @@ from pyspark.sql import DataFrame
 
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError, TableNotFoundError
-from adelta.kernel.schema.json import type_to_json
 from adelta.operations.create import create_table
 from adelta.operations.replace import replace_table
 from adelta.spark.classic import jvm
-from adelta.spark.classic.jvm import FORMAT, WriteState
 from adelta.spark.classic.names.answers import Answers
 from adelta.spark.classic.names.columns import defined_schema
 from adelta.spark.classic.names.places import uri_of
+from adelta.spark.classic.own_scans import scans_of
 from adelta.spark.exceptions import known_as_of, no_columns
 from adelta.spark.options.commits import session_commits
 from adelta.spark.options.hadoop_conf import storage_of_session
 from adelta.spark.options.read_write import ReadOptions
 from adelta.spark.options.session_settings import with_default_properties
-from adelta.spark.rows.own_reads import plan_made_of
-from adelta.spark.translate.identifiers import quoted
+from adelta.spark.options.writer import WriteState
+from adelta.spark.rows.own_reads import earliest_version
+from adelta.spark.rows.saving import save
+from adelta.spark.tables.likeness import columns_at, names_and_types
+from adelta.spark.translate.identifiers import FORMAT, quoted
 from adelta.spark.translate.types import to_spark_schema
 from adelta.sync._portal import call
-from adelta.table import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient
     from adelta.kernel.schema.types import StructType
     from adelta.operations.write_transactions import DefinedBy
-    from adelta.spark.classic.names.opened import Sessions
+    from adelta.spark.classic.names.answers import SessionOf
     from adelta.table import Table
     from adelta.write.commit_options import CommitOptions
 
-__all__ = ["Definition", "StagedTable", "check_alike", "completed", "create", "created"]
+__all__ = ["Definition", "StagedTable", "completed", "create", "created"]
 
 _OF_THE_CATALOG = (
     "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type",
@@ -142,7 +143,7 @@ def create(definition: Definition, spark: SparkSession) -> None:
             columns.
     """
     storage = storage_of_session(spark, definition.uri)
-    there = None if definition.managed else call(_there, definition.uri, storage)
+    there = None if definition.managed else call(columns_at, definition.uri, storage)
     if there is not None:
         with known_as_of("create"):
             _check_same(definition, *there)
@@ -154,47 +155,16 @@ def create(definition: Definition, spark: SparkSession) -> None:
 
 def completed(definition: Definition, spark: SparkSession) -> Definition:
     """With the properties that a session gives to new tables."""
-    return replace(definition, properties=with_default_properties(definition.properties, spark))
-
-
-async def _there(
-    uri: str, storage_options: Mapping[str, str]
-) -> tuple[StructType, tuple[str, ...]] | None:
-    async with open_table(uri, storage_options) as table:
-        try:
-            snapshot = await table.snapshot()
-        except TableNotFoundError:
-            return None
-        return snapshot.delta_schema, snapshot.partition_columns
-
-
-async def check_alike(
-    one: tuple[str, Mapping[str, str]], another: tuple[str, Mapping[str, str]]
-) -> None:
-    """Hold the table at one place, opened by options, to be like that at another one.
-
-    Raises:
-        TableNotFoundError: there is no table at the other one.
-        SchemaMismatchError: it has other columns, or is partitioned by others.
-    """
-    (uri, _), (other, _) = one, another
-    before, after = await _there(*one), await _there(*another)
-    if after is None:
-        raise TableNotFoundError(
-            f"there is no Delta table at {other}, so no entry can be for it; create one there first"
-        )
-    if before is not None and (_types(before[0]), before[1]) != (_types(after[0]), after[1]):
-        raise SchemaMismatchError(
-            f"the table at {other} has other columns, or is partitioned by others, than the one at "
-            f"{uri}: create an entry of its own for it"
-        )
+    return replace(
+        definition, properties=with_default_properties(definition.properties, spark.conf.getAll)
+    )
 
 
 def _check_same(
     definition: Definition, schema: StructType, partition_columns: tuple[str, ...]
 ) -> None:
     differs = None
-    if definition.schema and _types(definition.schema) != _types(schema):
+    if definition.schema and names_and_types(definition.schema) != names_and_types(schema):
         differs = "columns"
     elif definition.partition_by and definition.partition_by != partition_columns:
         differs = "partition columns"
@@ -203,20 +173,6 @@ def _check_same(
             f"there is a Delta table at {definition.uri} already, with other {differs} than the "
             "statement's: leave them out to take the table as it is"
         )
-
-
-_BESIDE_TYPES = ("metadata", "nullable", "containsNull", "valueContainsNull")
-
-
-def _types(schema: StructType) -> list[tuple[str, Any]]:
-    return [(field.name, _names_and_types(type_to_json(field.type))) for field in schema]
-
-
-def _names_and_types(said: Any) -> Any:
-    """The JSON of a type without what is said of fields inside beside their names and types."""
-    if isinstance(said, dict):
-        return {k: _names_and_types(v) for k, v in said.items() if k not in _BESIDE_TYPES}
-    return [_names_and_types(each) for each in said] if isinstance(said, list) else said
 
 
 async def _create(
@@ -267,8 +223,8 @@ class StagedTable(Answers):
     Spark writes rows at most once, and then has the stage committed.
     """
 
-    def __init__(self, sessions: Sessions, definition: Definition) -> None:
-        self._sessions = sessions
+    def __init__(self, session_of: SessionOf, definition: Definition) -> None:
+        self._session_of = session_of
         self._definition = definition
         self._written = False
 
@@ -289,13 +245,14 @@ class StagedTable(Answers):
 
     def answer_made_of(self, session: Any, rows: Any) -> str | None:
         """The version that the rows of a plan are made of, of the table that goes; else null."""
-        spark, uri = self._sessions.of(session), self._definition.uri
-        found = plan_made_of(spark, rows, ReadOptions(uri, storage_of_session(spark, uri)))
+        spark, uri = self._session_of(session), self._definition.uri
+        there = ReadOptions(uri, storage_of_session(spark, uri))
+        found = earliest_version(scans_of(spark, rows), there)
         return None if found is None else str(found)
 
     def answer_insert(self, session: Any, rows: Any, options: str, _overwrites: bool) -> None:
         """Create or replace the table with these rows."""
-        spark = self._sessions.of(session)
+        spark = self._session_of(session)
         jvm.activate(spark)
         self._write(DataFrame(rows, spark), json.loads(options))
 
@@ -303,7 +260,7 @@ class StagedTable(Answers):
         """Make the table as it is defined, where no rows were written."""
         if self._written:
             return
-        definition, spark = self._definition, self._sessions.of(session)
+        definition, spark = self._definition, self._session_of(session)
         if definition.mode == "create":
             create(definition, spark)
         else:
@@ -320,7 +277,7 @@ class StagedTable(Answers):
         given["partitionOverwriteMode"] = "static"
         mode = "ErrorIfExists"
         if definition.mode != "create":
-            self._check_there(rows.sparkSession)
+            self._checkcolumns_at(rows.sparkSession)
             given["overwriteSchema"] = "true"
             mode = "Overwrite"
         told = WriteState(
@@ -331,7 +288,7 @@ class StagedTable(Answers):
             list(definition.cluster_by) or None,
             buckets=False,
         )
-        self._sessions.save(
+        save(
             rows,
             told,
             defined_by=_STATEMENTS[definition.mode],
@@ -343,8 +300,8 @@ class StagedTable(Answers):
         """The options that say where rows are written to."""
         return {"path": self._definition.uri}
 
-    def _check_there(self, spark: SparkSession) -> None:
+    def _checkcolumns_at(self, spark: SparkSession) -> None:
         definition = self._definition
         storage = storage_of_session(spark, definition.uri)
-        if definition.mode == "replace" and call(_there, definition.uri, storage) is None:
+        if definition.mode == "replace" and call(columns_at, definition.uri, storage) is None:
             raise TableNotFoundError(f"there is no Delta table at {definition.uri} to replace")

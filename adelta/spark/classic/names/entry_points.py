@@ -20,27 +20,29 @@ from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from adelta.spark.classic import jvm
+from adelta.spark.classic.hook import hooked_formats
 from adelta.spark.classic.java_classes import NotCompiledError
 from adelta.spark.classic.names import in_jvm
 from adelta.spark.classic.names.catalog import CatalogAnswers
-from adelta.spark.classic.names.opened import Sessions
 from adelta.spark.classic.names.through_jvm import recognise_errors
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.options.changes import reads_changes
 from adelta.spark.options.replacing import replaces_matching
+from adelta.spark.rows.saving import save
 from adelta.spark.rows.unresolved_merges import raises_as_merge
+from adelta.spark.side import side_of
+from adelta.spark.translate.identifiers import FORMAT
 from adelta.spark.versions import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adelta.spark.classic.names.in_jvm import ManagedPlace
-    from adelta.spark.classic.names.opened import Saves
 
 __all__ = ["hook_names", "know_names", "managed_place", "table_uri"]
 
 _log = logging.getLogger("adelta.spark")
-_applications: WeakKeyDictionary[Any, _Application] = WeakKeyDictionary()  # by SparkContext
+_answers: WeakKeyDictionary[Any, CatalogAnswers] = WeakKeyDictionary()  # by SparkContext
 _named: WeakValueDictionary[str, SparkSession] = WeakValueDictionary()  # by id in the JVM
 _lock = threading.RLock()
 _KNOWN = "_adelta_names"
@@ -50,33 +52,9 @@ _spark_save_as_table = DataFrameWriter.saveAsTable
 _spark_insert_into = DataFrameWriter.insertInto
 
 
-class _Application:
-    """What names mean in the sessions of an application."""
-
-    def __init__(
-        self,
-        formats: frozenset[str],
-        register: Callable[[SparkSession], None],
-        save: Saves,
-    ) -> None:
-        self.formats = formats
-        self.register = register
-        self.save = save
-        self.answers = CatalogAnswers(Sessions(_session_of, save))
-
-
-def hook_names(
-    spark: SparkSession,
-    formats: frozenset[str],
-    register: Callable[[SparkSession], None],
-    save: Saves,
-) -> None:
-    """Let names be known in the session, and in all that share its application, once they are used.
-
-    `register` makes a session know the formats, where it does not; `save` writes a DataFrame as its
-    writer was told.
-    """
-    _applications[spark.sparkContext] = _Application(formats, register, save)
+def hook_names(spark: SparkSession, formats: frozenset[str]) -> None:
+    """Let names be known in all sessions of an application that has `formats`, once one is used."""
+    _answers[spark.sparkContext] = CatalogAnswers(_session_of)
     recognise_errors()
     for owner, name in _METHODS:
         method = owner.__dict__[name]
@@ -93,29 +71,25 @@ def hook_names(
 
 def know_names(spark: SparkSession) -> None:
     """Make names known in a session of an application that was given to `hook_names`."""
-    application = _application_of(spark)
-    if application is None or spark.__dict__.get(_KNOWN) == application.formats:
+    formats = hooked_formats(spark)
+    if not formats or spark.__dict__.get(_KNOWN) == formats:
         return
     with _lock:
-        application.register(spark)
+        side_of(spark).ensure_registered(spark)
         _named[spark._jsparkSession.sessionUUID()] = spark
         try:
-            in_jvm.install(spark, application.formats, application.answers)
+            in_jvm.install(spark, formats, _answers[spark.sparkContext])
         except NotCompiledError as error:
             _log.warning("tables have no names in this session: %s", error)
         except Exception:
             _log.warning("tables have no names in this session", exc_info=True)
-        spark.__dict__[_KNOWN] = application.formats
-
-
-def _application_of(spark: SparkSession) -> _Application | None:
-    return None if jvm.unusable(spark) is not None else _applications.get(spark.sparkContext)
+        spark.__dict__[_KNOWN] = formats
 
 
 def table_uri(spark: SparkSession, name: str) -> str | None:
     """Where a Delta table is that a name in SQL means; None where it means none."""
     know_names(spark)
-    return None if _application_of(spark) is None else in_jvm.table_uri(spark, name)
+    return in_jvm.table_uri(spark, name) if hooked_formats(spark) else None
 
 
 def managed_place(spark: SparkSession, name: str) -> ManagedPlace | None:
@@ -125,7 +99,7 @@ def managed_place(spark: SparkSession, name: str) -> ManagedPlace | None:
         AnalysisException: there is no such database.
     """
     know_names(spark)
-    return None if _application_of(spark) is None else in_jvm.managed_place(spark, name)
+    return in_jvm.managed_place(spark, name) if hooked_formats(spark) else None
 
 
 def _session_of(session: Any) -> SparkSession:
@@ -180,14 +154,13 @@ def _session_behind(asked: Any) -> SparkSession:
 @raises_as_spark
 def _read_table(self: DataFrameReader, tableName: str) -> Any:
     know_names(self._spark)
-    application = _application_of(self._spark)
-    if application is not None:
+    if hooked_formats(self._spark):
         _, given, _ = jvm.options_of(self)
         # A table in the JVM has the rows of one version.
         if reads_changes({key.lower(): value for key, value in given.items()}) and (
             uri := table_uri(self._spark, tableName)
         ):
-            return self._spark.read.format(jvm.FORMAT).options(**given).load(uri)
+            return self._spark.read.format(FORMAT).options(**given).load(uri)
     return _spark_read_table(self, tableName)
 
 
@@ -206,32 +179,30 @@ def _save_as_table(
         self.partitionBy(partitionBy)
     if format is not None:
         self.format(format)
-    application = _application_of(self._spark)
-    if application is not None:
+    if formats := hooked_formats(self._spark):
         told = jvm.write_state(self)
-        known = told.source.lower() in application.formats
+        known = told.source.lower() in formats
         # Spark would replace the table, and its properties and layout with it.
         if known and told.mode == "Overwrite" and (uri := table_uri(self._spark, name)):
             told.options["path"] = uri
-            return application.save(self._df, told)
+            return save(self._df, told)
         # Where a table is in an own catalog, Spark appends without looking at the format.
         unsaid = told.source == self._spark.conf.get(_DEFAULT_FORMAT)
         if unsaid and not known and told.mode == "Append" and table_uri(self._spark, name):
-            self.format(jvm.FORMAT)
+            self.format(FORMAT)
     return _spark_save_as_table(self, name)
 
 
 @wraps(_spark_insert_into)
 def _insert_into(self: DataFrameWriter, tableName: str, overwrite: bool | None = None) -> None:
     know_names(self._spark)
-    application = _application_of(self._spark)
-    told = None if application is None else jvm.write_state(self)
-    if application is not None and told is not None and replaces_matching(told.options):
+    told = jvm.write_state(self) if hooked_formats(self._spark) else None
+    if told is not None and replaces_matching(told.options):
         if overwrite is not None:
             told = replace(told, mode="Overwrite" if overwrite else "Append")
         if uri := table_uri(self._spark, tableName):
             told.options["path"] = uri  # the condition is about columns as the rows call them
-            return application.save(self._df, told, by_order=True)
+            return save(self._df, told, by_order=True)
     return _spark_insert_into(self, tableName, overwrite)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import DataFrame
 
@@ -20,21 +20,23 @@ from adelta.operations.delete import delete
 from adelta.operations.update import update
 from adelta.spark.classic import jvm
 from adelta.spark.classic.hook import plain_load
-from adelta.spark.classic.jvm import FORMAT, WriteState
 from adelta.spark.classic.names.alterations import alter
 from adelta.spark.classic.names.answers import Answers
 from adelta.spark.classic.names.columns import described_schema
 from adelta.spark.classic.native.scan import OpenVersion, native_frame
+from adelta.spark.classic.own_scans import scans_of
 from adelta.spark.cluster.task_executor import on_cluster
 from adelta.spark.exceptions import known_as_of
 from adelta.spark.options.commits import session_commits
 from adelta.spark.options.path_travel import read_options
 from adelta.spark.options.read_write import ReadOptions, with_session_storage
 from adelta.spark.options.session_settings import pads_chars, session_zone
+from adelta.spark.options.writer import WriteState
 from adelta.spark.rows.merge_by_spark import Computed, joined_by_spark
 from adelta.spark.rows.merging import merge_rows, merge_said, rows_said
-from adelta.spark.rows.own_reads import plan_made_of
-from adelta.spark.translate.identifiers import identifier_parts, quoted
+from adelta.spark.rows.own_reads import earliest_version
+from adelta.spark.rows.saving import save
+from adelta.spark.translate.identifiers import FORMAT, identifier_parts, quoted
 from adelta.spark.translate.zones import condition_in, value_in
 from adelta.sql.execute.partitions import shown_partitions
 from adelta.sync._portal import call
@@ -45,48 +47,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from adelta.operations.merge.metrics import MergeMetrics
-    from adelta.operations.write_transactions import DefinedBy
     from adelta.snapshot import Snapshot
+    from adelta.spark.classic.names.answers import SessionOf
     from adelta.spark.rows.merging import NamedMerge
     from adelta.table import Table
 
-__all__ = ["OpenedTable", "Saves", "Sessions"]
+__all__ = ["OpenedTable"]
 
 Done = TypeVar("Done")
 
 _TIME_TRAVEL = ("versionasof", "timestampasof")
-
-
-class Saves(Protocol):
-    """Writes a DataFrame as its writer was told, and a statement besides."""
-
-    def __call__(
-        self,
-        df: DataFrame,
-        told: WriteState,
-        *,
-        defined_by: DefinedBy | None = None,
-        description: str | None = None,
-        by_order: bool = False,
-    ) -> None:
-        """Write it."""
-        ...
-
-
-class Sessions:
-    """What the rest of `adelta.spark` does for tables under names.
-
-    `of` is the session in Python of one in the JVM; `save` writes a DataFrame as its writer was
-    told.
-    """
-
-    def __init__(
-        self,
-        of: Callable[[Any], SparkSession],
-        save: Saves,
-    ) -> None:
-        self.of = of
-        self.save = save
 
 
 class OpenedTable(Answers):
@@ -94,15 +64,15 @@ class OpenedTable(Answers):
 
     def __init__(
         self,
-        sessions: Sessions,
+        session_of: SessionOf,
         spark: SparkSession,
         options: Mapping[str, str],
         for_changes: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         """`options` are those of a read, and `for_changes` gives those of a write."""
-        self._sessions = sessions
+        self._session_of = session_of
         self._for_changes = for_changes
-        self._asked = with_session_storage(spark, options)
+        self._asked = with_session_storage(spark.conf.getAll, options)
         self._options = read_options({"timeZone": session_zone(spark), **self._asked})
         self._version = OpenVersion(self._options)
 
@@ -133,7 +103,7 @@ class OpenedTable(Answers):
 
     def answer_plan(self, session: Any, options: str) -> Any:
         """Spark's plan of a read with a reader's options."""
-        spark = self._sessions.of(session)
+        spark = self._session_of(session)
         jvm.activate(spark)
         version = self._version.snapshot.version
         given = {k: v for k, v in json.loads(options).items() if k.lower() not in _TIME_TRAVEL}
@@ -157,19 +127,19 @@ class OpenedTable(Answers):
 
     def answer_made_of(self, session: Any, rows: Any) -> str | None:
         """The version of the table that the rows of a plan are made of; null if of none."""
-        found = plan_made_of(self._sessions.of(session), rows, self._to_change())
+        found = earliest_version(scans_of(self._session_of(session), rows), self._to_change())
         return None if found is None else str(found)
 
     def answer_insert(self, session: Any, rows: Any, options: str, overwrites: bool) -> None:
         """Write rows, whose columns Spark has fitted to the table's."""
-        spark = self._sessions.of(session)
+        spark = self._session_of(session)
         jvm.activate(spark)
         given = {**json.loads(options), "path": self._to_change().uri}
         if self._for_changes is not None:
             given |= self._for_changes()
         mode = "Overwrite" if overwrites else "Append"
         told = WriteState(FORMAT, mode, given, None, None, buckets=False)
-        self._sessions.save(DataFrame(rows, spark), told)
+        save(DataFrame(rows, spark), told)
 
     def answer_evaluates(self, text: str) -> bool:
         """Whether adelta computes an expression, as far as it is seen without the columns."""
@@ -181,7 +151,7 @@ class OpenedTable(Answers):
 
     def answer_delete(self, session: Any, said: str, rows: Any) -> str:
         """How many rows were deleted; null where that is not known."""
-        spark, asked = self._sessions.of(session), json.loads(said)
+        spark, asked = self._session_of(session), json.loads(said)
         if rows is not None:
             merge = rows_said(spark, "delete", asked, pads=pads_chars(spark))
             done = self._merged(spark, merge, DataFrame(rows, spark), asked["made_of"])
@@ -196,7 +166,7 @@ class OpenedTable(Answers):
 
     def answer_update(self, session: Any, said: str, rows: Any) -> str:
         """How many rows were updated."""
-        spark, asked = self._sessions.of(session), json.loads(said)
+        spark, asked = self._session_of(session), json.loads(said)
         if rows is not None:
             merge = rows_said(spark, "update", asked, pads=pads_chars(spark))
             done = self._merged(spark, merge, DataFrame(rows, spark), asked["made_of"])
@@ -218,7 +188,7 @@ class OpenedTable(Answers):
 
         What Spark computes of the table's rows is `joined`.
         """
-        spark, asked = self._sessions.of(session), json.loads(said)
+        spark, asked = self._session_of(session), json.loads(said)
         merge, source = merge_said(spark, asked), DataFrame(rows, spark)
         version = self.answer_made_of(session, jvm.analyzed(source))
         if joined is not None:
@@ -285,13 +255,13 @@ class OpenedTable(Answers):
         self._altered(session, json.loads(changes))
 
     def _altered(self, session: Any, changes: list[dict[str, Any]]) -> None:
-        spark, to = self._sessions.of(session), self._to_change()
+        spark, to = self._session_of(session), self._to_change()
         zone, commits = session_zone(spark), session_commits(spark)
         call(alter, to.uri, changes, zone, to.storage_options, to.catalog, commits=commits)
 
     def answer_analyze(self, session: Any, columns: str) -> None:
         """Compute statistics for files that lack them: of some columns, or of the table's own."""
-        found, spark = json.loads(columns), self._sessions.of(session)
+        found, spark = json.loads(columns), self._session_of(session)
         self._changed(spark, lambda table: analyze(table, columns=found))
 
     def answer_partitions(self, _session: Any, spec: str) -> str:

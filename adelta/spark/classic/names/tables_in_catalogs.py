@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from adelta.spark.classic.names.opened import Sessions
+    from adelta.spark.classic.names.answers import SessionOf
     from adelta.spark.options.unity import PlaceInCatalog
     from adelta.write.commit_options import CommitOptions
 
@@ -26,7 +26,7 @@ __all__ = ["stage_in_catalog"]
 
 
 def stage_in_catalog(
-    sessions: Sessions, spark: SparkSession, name: tuple[str, str, str], said: Mapping[str, Any]
+    session_of: SessionOf, spark: SparkSession, name: tuple[str, str, str], said: Mapping[str, Any]
 ) -> StagedTable:
     """A table that a catalog is to manage, as `Definition.java` says it; `name` has all parts.
 
@@ -45,16 +45,18 @@ def stage_in_catalog(
             f"the catalog says where {'.'.join(name)} is to be: leave LOCATION out"
         )
     definition = Definition.parse({**said, "path": "/", "mode": "create"})
-    return _TableInCatalog(sessions, definition, place_in_catalog(spark, *name))
+    return _TableInCatalog(session_of, definition, place_in_catalog(spark, *name))
 
 
 class _TableInCatalog(StagedTable):
     """One that has no name until it is there: a failure before leaves a place that nobody has."""
 
-    def __init__(self, sessions: Sessions, definition: Definition, place: PlaceInCatalog) -> None:
+    def __init__(
+        self, session_of: SessionOf, definition: Definition, place: PlaceInCatalog
+    ) -> None:
         properties = {**definition.properties, **place.staged.properties}
         super().__init__(
-            sessions, replace(definition, uri=place.staged.location, properties=properties)
+            session_of, replace(definition, uri=place.staged.location, properties=properties)
         )
         self._place = place
 
@@ -63,7 +65,7 @@ class _TableInCatalog(StagedTable):
 
     def answer_commit(self, session: Any) -> None:
         """Make the table, where no rows were written, and let the catalog name it."""
-        spark = self._sessions.of(session)
+        spark = self._session_of(session)
         call(self._named, completed(self._definition, spark), session_commits(spark))
 
     async def _named(self, definition: Definition, commits: CommitOptions) -> None:

@@ -17,21 +17,28 @@ import pyarrow as pa
 from pyspark import AccumulatorParam
 
 from adelta.operations.distributed_write import commit_write, discard_files
-from adelta.spark.classic.native.parquet_writer import NativeWriter
 from adelta.spark.cluster.job_settings import JobSettings
 from adelta.spark.cluster.task_executor import SparkTaskExecutor
 from adelta.spark.source.writer import DeltaWriter, FilesWritten
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark import Accumulator
     from pyspark.sql import DataFrame
 
+    from adelta.operations.distributed_write import WriteJob
+    from adelta.spark.classic.native.parquet_writer import NativeWriter
     from adelta.spark.options.read_write import WriteOptions
 
+    NativeWriterOf = Callable[[DataFrame, WriteJob, WriteOptions], NativeWriter | None]
+
 __all__ = ["write_frame"]
+
+
+def _no_native(df: DataFrame, job: WriteJob, options: WriteOptions) -> None:
+    return None
 
 
 class _Paths(AccumulatorParam[Any]):
@@ -61,8 +68,12 @@ class _Task:
         yield pa.record_batch({"written": pa.array([pickle.dumps(written)], pa.binary())})
 
 
-def write_frame(df: DataFrame, options: WriteOptions, *, overwrite: bool) -> None:
+def write_frame(
+    df: DataFrame, options: WriteOptions, *, overwrite: bool, native: NativeWriterOf = _no_native
+) -> None:
     """Write the rows of `df`, which replace the table's where `overwrite`, as one commit.
+
+    `native` gives the writer of Spark's own that writes the files, or None where adelta does.
 
     Raises:
         AdeltaError: the table cannot take these rows, or the commit failed.
@@ -73,9 +84,9 @@ def write_frame(df: DataFrame, options: WriteOptions, *, overwrite: bool) -> Non
         return
     spark = df.sparkSession
     jobs = SparkTaskExecutor(spark, options.uri, jobs=JobSettings.of_this_thread(spark))
-    native = NativeWriter.of(df, writer.job, options)
-    if native is not None:
-        call(commit_write, writer.job, call(native.write, jobs))
+    of_spark = native(df, writer.job, options)
+    if of_spark is not None:
+        call(commit_write, writer.job, call(of_spark.write, jobs))
         return
     written = _written(df, writer, jobs)
     call(

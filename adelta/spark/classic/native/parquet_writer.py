@@ -74,8 +74,6 @@ class NativeWriter:
         try:
             if not options.native_write:
                 raise NotNativeError("nativeWrite is false")
-            if (reason := jvm.unusable(df.sparkSession)) is not None:
-                raise NotNativeError(reason)
             return cls._of(df, job, options)
         except (NotNativeError, NotCompiledError) as error:
             _log.info("adelta writes the files of %s: %s", shown_address(options), error)

@@ -112,8 +112,6 @@ def native_frame(
         UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
     """
     try:
-        if (reason := jvm.unusable(spark)) is not None:
-            raise NotNativeError(reason)
         root = hadoop_root(spark, options)
         note_root(root)
         return _frame(spark, options, version or OpenVersion(options), root)

@@ -1,4 +1,4 @@
-"""Statements that make tables by name, or through Spark Connect have queries inside."""
+"""Statements that create tables, or write and merge the rows of a query."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
-from pyspark.sql.utils import is_remote
 
 from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.alteration import shown
+from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.json import type_to_json
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
+from adelta.operations.clone_source import is_delta
+from adelta.operations.convert import convert
+from adelta.operations.convert_iceberg import convert_iceberg
 from adelta.operations.create import exists
-from adelta.spark.classic.jvm import FORMAT, WriteState
 from adelta.spark.cluster.staged_rows import staged_rows
-from adelta.spark.dataframes import read, write
 from adelta.spark.exceptions import name_taken
-from adelta.spark.options.allowed_origins import allow_origin
-from adelta.spark.options.hadoop_conf import prefixed
+from adelta.spark.options.hadoop_conf import allow_origin, prefixed, storage_of_session
 from adelta.spark.options.read_write import ReadOptions, WriteOptions, absolute_uri
 from adelta.spark.options.replacing import ReplaceOptions
 from adelta.spark.options.session_settings import (
@@ -31,17 +31,18 @@ from adelta.spark.options.session_settings import (
     with_default_properties,
     write_settings,
 )
+from adelta.spark.options.writer import WriteState
 from adelta.spark.rows.by_position import by_position
 from adelta.spark.rows.own_reads import made_of
 from adelta.spark.rows.replacing import replace_rows
-from adelta.spark.session.registration import ensure_registered, save
-from adelta.spark.sql_hook import plain_sql
-from adelta.spark.statements.clone_sources import columns_of_source, with_source
+from adelta.spark.rows.saving import save
+from adelta.spark.side import side_of
+from adelta.spark.tables.access import TableAccess
+from adelta.spark.tables.answers import cluster_session, frame
 from adelta.spark.tables.creation import TableWish, create_as_wished
-from adelta.spark.tables.names import add_name, drop_name, find_table, without_views
-from adelta.spark.tables.sql_names import cluster_session, frame, named_table, storage_options
-from adelta.spark.translate.identifiers import FORMATS, identifier_parts, quoted
-from adelta.spark.translate.types import to_declared_schema, to_spark_schema
+from adelta.spark.tables.names import add_name, drop_name, find_table, named_table, without_views
+from adelta.spark.translate.identifiers import FORMAT, FORMATS, identifier_parts, quoted
+from adelta.spark.translate.types import to_declared_schema, to_delta_schema, to_spark_schema
 from adelta.sql.execute.definition import columns_of, field_of, layout_of, like_table
 from adelta.sql.execute.full_names import merge_by_aliases
 from adelta.sql.execute.rows import overwrites_dynamically, replaced_rows, target_columns
@@ -53,12 +54,10 @@ from adelta.sync._portal import call
 from adelta.table import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from adelta.operations.write_transactions import DefinedBy
-    from adelta.spark.dataframes import WriteMode
     from adelta.sql.statements import (
         CreateClone,
         CreateTable,
@@ -77,55 +76,15 @@ _DEFINITIONS: dict[str, tuple[str, DefinedBy]] = {
 """What a writer does of a definition by a query's rows, and what the history says of it."""
 
 __all__ = [
-    "query_frame",
     "rows_of",
     "run_clone",
     "run_create",
     "run_insert",
     "run_merge",
-    "run_query",
     "run_replacing",
     "run_vacuum",
     "source_of",
 ]
-
-
-def run_query(
-    spark: SparkSession,
-    query: Query,
-    zone: str,
-    known: Mapping[str, DataFrame] | None = None,
-    *,
-    before: str = "",
-) -> DataFrame | None:
-    """The rows of a query; None where no table of it is a Delta table, or `known` by its name.
-
-    With what stands `before` it, it is a statement, and that is what Spark answers.
-    """
-    frames: dict[str, DataFrame] = {}
-    parts = [_escaped(before)]
-    at = 0
-    for reference in query.references:
-        found = (known or {}).get(".".join(reference.name.parts))
-        if found is None:
-            found = rows_of(spark, reference, zone)
-        if found is None:
-            continue
-        name = f"adelta_{len(frames)}"
-        frames[name] = found
-        parts += [_escaped(query.text[at : reference.start]), f"{{{name}}}"]
-        if reference.name.parts and not reference.has_alias:
-            parts.append(f" AS {_escaped(quoted(reference.name.parts[-1:]))}")
-        at = reference.end
-    if not frames:
-        return None
-    return plain_sql(spark, "".join((*parts, _escaped(query.text[at:]))), **frames)
-
-
-def query_frame(spark: SparkSession, query: Query, zone: str) -> DataFrame:
-    """The rows of a query over tables of any kind; a classic session knows Delta tables itself."""
-    found = run_query(spark, query, zone) if is_remote() else None
-    return plain_sql(spark, query.text) if found is None else found
 
 
 def rows_of(spark: SparkSession, reference: TableReference, zone: str) -> DataFrame | None:
@@ -134,17 +93,10 @@ def rows_of(spark: SparkSession, reference: TableReference, zone: str) -> DataFr
         uri = str(named_table(spark, reference.name).path)
     except TableNotFoundError:
         return None  # another table or view, which Spark knows
-    options, as_of = storage_options(spark, uri), reference.as_of
-    if as_of is None:
-        return read(spark, uri, storage_options=options)
-    if as_of.timestamp is None:
-        return read(spark, uri, version=as_of.version, storage_options=options)
-    moment = Session(zone=zone).moment(as_of.timestamp)
-    return read(spark, uri, timestamp=moment, storage_options=options)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    access, as_of = TableAccess(spark, uri, storage_of_session(spark, uri)), reference.as_of
+    if as_of is None or as_of.timestamp is None:
+        return access.rows(None if as_of is None else as_of.version)
+    return access.rows(timestamp=Session(zone=zone).moment(as_of.timestamp))
 
 
 def run_insert(spark: SparkSession, statement: Insert, session: Session) -> DataFrame:
@@ -159,23 +111,24 @@ def run_insert(spark: SparkSession, statement: Insert, session: Session) -> Data
             return (await table.snapshot()).delta_schema
 
     schema = call(columns)
-    rows = query_frame(spark, source, session.zone)
+    rows = side_of(spark).query(spark, source, session.zone)
     names = target_columns(statement, schema, rows.columns)
     if not statement.by_name:
         rows = by_position(rows, names, to_spark_schema(schema))
     for name, node in statement.partition:
         if node is not None:
             rows = rows.withColumn(name, f.expr(to_sql(node)))
-    said: dict[str, Any] = {}
+    said: dict[str, str] = {}
     if statement.evolves_schema:
-        said["mergeSchema"] = True
+        said["mergeSchema"] = "true"
     if (where := replaced_rows(statement, schema, session)) is not None:
         said["replaceWhere"] = to_sql(where)
     elif statement.overwrite:
         dynamic = overwrites_dynamically(statement, session)
         said["partitionOverwriteMode"] = "dynamic" if dynamic else "static"
-    mode: WriteMode = "overwrite" if statement.overwrite else "append"
-    write(rows, uri, mode=mode, storage_options=options, **said)
+    given = {"path": uri, **prefixed(options), **said}
+    mode = "Overwrite" if statement.overwrite else "Append"
+    save(rows, WriteState(FORMAT, mode, given, None, None, buckets=False))
     return frame(spark, table_of(NOTHING))
 
 
@@ -185,14 +138,14 @@ def run_replacing(spark: SparkSession, statement: InsertReplacing, session: Sess
     assert isinstance(source, Query)
     said = {"path": uri, **prefixed(session.storage_options)}
     options = replace(
-        WriteOptions.parse({**said, **write_settings(spark, ())}),
+        WriteOptions.parse({**said, **write_settings(spark, spark.conf.getAll, ())}),
         schema_mode="merge" if statement.evolves_schema or merges_schemas(spark) else None,
     )
     on = None if statement.on is None else statement.on.text
     using = statement.using
     wanted = ReplaceOptions(on or ", ".join(using or ()), using, on, statement.target_alias)
     replace_rows(
-        query_frame(spark, source, session.zone),
+        side_of(spark).query(spark, source, session.zone),
         options,
         wanted,
         by_order=not statement.by_name,
@@ -205,7 +158,7 @@ def source_of(spark: SparkSession, statement: Merge, zone: str) -> tuple[DataFra
     """The rows that are to be merged, and what expressions call them."""
     source, alias = statement.source, statement.source_alias
     if isinstance(source, Query):
-        return query_frame(spark, source, zone), alias
+        return side_of(spark).query(spark, source, zone), alias
     found = rows_of(spark, TableReference(source, statement.source_as_of, 0, 0), zone)
     rows = spark.table(quoted(source.parts)) if found is None else found
     return rows, alias or (source.parts[-1] if source.parts else None)
@@ -215,7 +168,7 @@ def run_vacuum(spark: SparkSession, statement: Vacuum, session: Session) -> Data
     """Delete files that are not needed; the list of those that there are may be Spark's."""
     source = statement.inventory
     if isinstance(source, Query):
-        rows = query_frame(spark, source, session.zone)
+        rows = side_of(spark).query(spark, source, session.zone)
     elif source is not None:
         found = rows_of(spark, TableReference(source, None, 0, 0), session.zone)
         rows = spark.table(quoted(source.parts)) if found is None else found
@@ -258,7 +211,7 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
         statement = found
     if name.path is None and statement.provider is None and default_format(spark) not in FORMATS:
         return None
-    ensure_registered(spark)
+    side_of(spark).ensure_registered(spark)
     if name.path is not None:
         table = named_table(spark, name)
         if statement.query is None:
@@ -276,7 +229,7 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
 
 def _with_defaults(spark: SparkSession, statement: CreateTable) -> CreateTable:
     """The statement, with the session's properties for new tables."""
-    properties = with_default_properties(statement.properties, spark)
+    properties = with_default_properties(statement.properties, spark.conf.getAll)
     return replace(statement, properties=properties)
 
 
@@ -291,7 +244,7 @@ def _like(spark: SparkSession, statement: CreateTable) -> CreateTable | None:
         return _like_other(spark, statement, quoted(statement.like.parts))
 
     async def said() -> CreateTable:
-        async with open_table(uri, storage_options(spark, uri)) as other:
+        async with open_table(uri, storage_of_session(spark, uri)) as other:
             return await like_table(statement, other)
 
     found = call(said)
@@ -318,7 +271,7 @@ def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFra
         TableAlreadyExistsError: there is a table of that name, and it is not to be replaced.
         InvalidOptionError: the table of that name is elsewhere.
     """
-    ensure_registered(spark)
+    side_of(spark).ensure_registered(spark)
     statement = with_source(spark, statement)
     if statement.table.path is not None:
         return _cloned(spark, statement, str(named_table(spark, statement.table).path), zone)
@@ -354,7 +307,7 @@ def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFra
 def _cloned(spark: SparkSession, statement: CreateClone, place: str, zone: str) -> DataFrame:
     """Make the table at a place the clone."""
     source = str(statement.source.path)
-    options = storage_options(spark, source) or storage_options(spark, place)
+    options = storage_of_session(spark, source) or storage_of_session(spark, place)
     session = replace(cluster_session(spark, place, zone), storage_options=options)
     asked = replace(statement, table=TableName((), place), location=None)
     done = call(run_statement, asked, session)
@@ -364,7 +317,7 @@ def _cloned(spark: SparkSession, statement: CreateClone, place: str, zone: str) 
 
 
 def _columns(spark: SparkSession, uri: str) -> s.StructType:
-    return read(spark, uri, storage_options=storage_options(spark, uri)).schema
+    return TableAccess(spark, uri, storage_of_session(spark, uri)).rows().schema
 
 
 def _wish(statement: CreateTable) -> TableWish:
@@ -395,7 +348,7 @@ def _define_named(spark: SparkSession, statement: CreateTable, zone: str) -> Non
     if statement.mode == "replace":
         raise TableNotFoundError(f"table {name} cannot be replaced as it does not exist")
     assert statement.query is not None
-    rows = query_frame(spark, statement.query, zone)
+    rows = side_of(spark).query(spark, statement.query, zone)
     made = add_name(
         spark, name, rows.schema, location=statement.location, comment=statement.comment
     )
@@ -419,16 +372,65 @@ def _define(spark: SparkSession, statement: CreateTable, uri: str, zone: str) ->
     mode, defined_by = _DEFINITIONS[statement.mode]
     if mode == "Overwrite":
         options |= {"overwriteSchema": "true", "partitionOverwriteMode": "static"}
-    if statement.mode == "replace" and not call(_is_there, uri, storage_options(spark, uri)):
+    if statement.mode == "replace" and not call(_is_there, uri, storage_of_session(spark, uri)):
         raise TableNotFoundError(
             f"there is no Delta table at {uri} to replace; say CREATE OR REPLACE TABLE"
         )
     clusters = list(layout["cluster_by"]) or None
     told = WriteState(FORMAT, mode, options, list(statement.partition_by), clusters, buckets=False)
-    rows = query_frame(spark, statement.query, zone)
+    rows = side_of(spark).query(spark, statement.query, zone)
     save(rows, told, defined_by=defined_by, description=statement.comment)
 
 
-async def _is_there(uri: str, options: dict[str, str] | None) -> bool:
+async def _is_there(uri: str, options: dict[str, str]) -> bool:
     async with open_table(uri, options) as table:
         return await exists(table)
+
+
+def with_source(spark: SparkSession, statement: CreateClone) -> CreateClone:
+    """The statement, whose source is told by its path, and is of the format that it says.
+
+    What the session knows as a table of Parquet's is partitioned as it knows.
+
+    Raises:
+        TableNotFoundError: the session knows no such table, or another one.
+    """
+    name = statement.source
+    if name.path is None:
+        found = find_table(spark, quoted(name.parts))
+        provider = None if found is None else (found.provider or "").lower()
+        if found is not None and provider == "parquet" and found.location is not None:
+            partitions = to_delta_schema(side_of(spark).parquet_entry(spark, found).partitions)
+            source = TableName((), absolute_uri(found.location))
+            return replace(
+                statement,
+                source=source,
+                source_format="parquet",
+                partition_by=columns_of(partitions),
+            )
+    return replace(statement, source=TableName((), named_table(spark, name).path))
+
+
+def columns_of_source(spark: SparkSession, statement: CreateClone) -> s.StructType:
+    """The columns that the clone is to have; files of other formats are looked at for them."""
+    uri = str(statement.source.path)
+    options = storage_of_session(spark, uri)
+    if statement.source_format == "delta":
+        return TableAccess(spark, uri, options).rows().schema
+
+    async def looked() -> pa.Schema:
+        if statement.source_format == "iceberg":
+            found = await convert_iceberg(uri, dry_run=True, storage_options=options)
+        else:
+            partitions = StructType(tuple(map(field_of, statement.partition_by)))
+            found = await convert(
+                uri,
+                partition_schema=partitions if partitions.fields else None,
+                dry_run=True,
+                storage_options=options,
+            )
+        if found.schema is None:
+            raise is_delta(uri)
+        return found.schema
+
+    return to_spark_schema(from_arrow_schema(call(looked)))

@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, PySparkException
-
-from adelta.spark.classic import jvm
+from adelta.spark.side import side_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,20 +59,8 @@ def forget_catalog_of_jar(spark: SparkSession) -> None:
     """Let the session have Spark's own catalog where it is told to have the jar's, in vain."""
     if spark.conf.get(_CATALOG, None) != _CATALOG_OF_JAR:
         return
-    if jvm.unusable(spark) is None:
-        if jvm.has_class(spark, _CATALOG_OF_JAR):
-            return
-        leave_jar_out(spark.sparkContext._conf)  # with which sessions to come begin
-    elif not _fails(spark):
-        return
-    spark.conf.unset(_CATALOG)
-
-
-def _fails(spark: SparkSession) -> bool:
-    """Whether the session cannot load its catalog."""
-    try:
-        spark.catalog.tableExists("adelta")
-    except PySparkException as error:
-        condition = error.getCondition() or ""
-        return not isinstance(error, AnalysisException) or "PLUGIN_CLASS_NOT_FOUND" in condition
-    return False
+    side = side_of(spark)
+    if side.lacks_catalog(spark, _CATALOG_OF_JAR):
+        if (coming := side.coming_settings(spark)) is not None:
+            leave_jar_out(coming)
+        spark.conf.unset(_CATALOG)
