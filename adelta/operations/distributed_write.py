@@ -167,7 +167,7 @@ async def plan_write(
                 description=request.description,
             )
             request = _bound(request, first.configuration.schema, zone)
-            where = request.kind.replace_where
+            where = None if request.may_add_others else request.kind.replace_where
             spec = WriteSpec.of(
                 first.configuration, files=request.data_files, where=where, zone=zone
             )
@@ -204,7 +204,11 @@ async def plan_write(
         if kind.mode == "overwrite":
             configuration.check_removable(table.uri)
         spec = WriteSpec.of(
-            configuration, files=request.data_files, where=where, zone=zone, assigns=assigns
+            configuration,
+            files=request.data_files,
+            where=None if request.may_add_others else where,
+            zone=zone,
+            assigns=assigns,
         )
         # No rows yet: what can be said of the columns alone is said before the tasks start.
         layout, nothing_yet = DataFileLayout.of(spec), empty_batch(schema)

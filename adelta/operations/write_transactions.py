@@ -63,6 +63,7 @@ class WriteRequest:
     schema has; a new table, or one whose schema is merged or overwritten, gets them.
     `assignment_zone` is the time zone of a statement that computes the rows, so that their values
     are cast to the table's types; it is None if the rows are a caller's data.
+    `may_add_others` lets an overwrite by a condition bring rows that do not satisfy it.
     """
 
     kind: WriteKind
@@ -82,6 +83,7 @@ class WriteRequest:
     assignment_zone: str | None = None
     on_progress: OnProgress | None = None
     columns: StructType | None = None
+    may_add_others: bool = False
 
     @property
     def application(self) -> tuple[str, int] | None:

@@ -76,6 +76,19 @@ def test_a_row_that_replace_where_is_not_true_for_is_refused(spark, path):
     assert pairs(path) == before
 
 
+def test_a_session_without_the_constraint_check_writes_rows_outside_of_replace_where(spark, path):
+    spark.range(10).write.format("adelta").save(path)
+    setting = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
+    spark.conf.set(setting, "false")
+    try:
+        writer = spark.createDataFrame([(1,), (70,)], "id long").write.format("adelta")
+        writer.mode("overwrite").option("replaceWhere", "id >= 7").save(path)
+    finally:
+        spark.conf.unset(setting)
+    rows = spark.read.format("adelta").load(path).sort("id").collect()
+    assert [row.id for row in rows] == [0, 1, 1, 2, 3, 4, 5, 6, 70]
+
+
 def test_replace_where_tells_the_change_feed_of_rows_that_go_and_come(spark, path):
     table(spark, path, **{"delta.enableChangeDataFeed": "true"})
     version = deltalake.DeltaTable(path).version()

@@ -96,6 +96,7 @@ _WRITE = (
     "mergeSchema",
     "overwriteSchema",
     "replaceWhere",
+    "checkReplaceWhere",
     "partitionOverwriteMode",
     "timeZone",
     "madeOf",
@@ -228,7 +229,8 @@ class WriteOptions:
     are what statements say of a table besides. Without `native_write` adelta writes files where
     Spark's own writer could, too. `session_storage` and `catalog` are as for a read.
     By `matching` rows of the table that match new ones go. The rows are `made_of` a version of the
-    table, where they are: what others have committed since is a conflict.
+    table, where they are: what others have committed since is a conflict. Without
+    `check_replace_where` rows that do not satisfy `replace_where` are written, too.
     """
 
     uri: str = field(repr=False)  # may hold secrets
@@ -252,6 +254,7 @@ class WriteOptions:
     catalog: UnityCatalogClient | None = None
     matching: ReplaceOptions | None = None
     made_of: int | None = None
+    check_replace_where: bool = True
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -306,6 +309,9 @@ class WriteOptions:
             catalog=catalog_client(given),
             matching=ReplaceOptions.parse(given),
             made_of=_integer("madeOf", given.get("madeof"), least=0),
+            check_replace_where=_boolean(
+                "checkReplaceWhere", given.get("checkreplacewhere", "true")
+            ),
             defined_by=_defined_by(given.get("definedby")),
             description=given.get("description"),
         )
@@ -341,6 +347,7 @@ class WriteOptions:
             defined_by=self.defined_by,
             description=self.description,
             made_of=self.made_of,
+            may_add_others=not self.check_replace_where,
         )
 
 

@@ -37,6 +37,7 @@ _FOR_READS = {"distributedPlanningFiles": PLANNING_FILES}
 _FOR_FEEDS = {"timestampOutOfRange": f"{_DELTA}changeDataFeed.timestampOutOfRange.enabled"}
 _FEEDS = {"readchangefeed", "readchangedata"}
 _FOR_ALL_WRITES = {
+    "checkReplaceWhere": f"{_DELTA}replaceWhere.constraintCheck.enabled",
     "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
     "mergeSchema": _AUTO_MERGE,
     "optimizeWrite": f"{_DELTA}optimizeWrite.enabled",
