@@ -19,7 +19,6 @@ from adelta import _compute as pc
 from adelta._arrow_values import column_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import is_numeric
-from adelta.kernel.expressions.java_floats import float_text
 from adelta.kernel.expressions.text_values import (
     FIRST_DAY,
     LAST_DAY,
@@ -33,6 +32,7 @@ from adelta.kernel.expressions.text_values import (
 )
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
+from adelta.kernel.schema.java_floats import float_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

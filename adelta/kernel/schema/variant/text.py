@@ -1,7 +1,8 @@
 """Variants as JSON text, in the words that Spark's `to_json` has for them.
 
 Dates and times are texts (``2024-02-29``, ``2024-02-29 12:00:00+00:00``), bytes are Base64,
-decimals are written out, and numbers that JSON lacks (NaN, Infinity) are texts.
+decimals are written out, floating-point numbers are as Java prints them (``1.0E300``), and numbers
+that JSON lacks (NaN, Infinity) are texts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from adelta import _compute as pc
 from adelta._arrow_values import column_of
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.far_days import day_of
+from adelta.kernel.schema.java_floats import float_text
 from adelta.kernel.schema.variant.binary import Number, NumberKind, Variant, decode
 from adelta.kernel.schema.variant.shredding import METADATA, VALUE, Dictionaries, bytes_by_row
 
@@ -105,7 +107,8 @@ def to_json(value: Variant) -> str:
         case int():
             return str(value)
         case float():
-            return repr(value) if math.isfinite(value) else f'"{_not_finite(value)}"'
+            text = float_text(value)
+            return text if math.isfinite(value) else f'"{text}"'
         case Decimal():
             return _plain_digits(value)
         case str():
@@ -120,10 +123,6 @@ def to_json(value: Variant) -> str:
             parts = (f"{json.dumps(k, ensure_ascii=False)}:{to_json(v)}" for k, v in value.items())
             return "{" + ",".join(parts) + "}"
     return "[" + ",".join(map(to_json, value)) + "]"
-
-
-def _not_finite(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _plain_digits(value: Decimal) -> str:
