@@ -271,6 +271,18 @@ class TableProperties:
         """The properties that a `metaData` action's configuration gives a table; never an error."""
         return cls(MappingProxyType(dict(configuration)))
 
+    @property
+    def checkpoint_statistics(self) -> tuple[bool, bool]:
+        """Whether checkpoints keep statistics as JSON text, and whether as typed columns.
+
+        A table that gives up the text and says nothing of the columns gets these: otherwise a
+        checkpoint would lose what the commits before it said of their files.
+        """
+        as_json = self.checkpoint_write_stats_as_json
+        as_struct = TableProperties.checkpoint_write_stats_as_struct
+        is_set = as_struct.text(self.configuration) is not None
+        return as_json, as_struct.read(self.configuration) if is_set else not as_json
+
     checkpoint_interval = Property("delta.checkpointInterval", parse_whole(1), 10)
     """How many commits lie between two checkpoints."""
     checkpoint_policy = Property("delta.checkpointPolicy", parse_one_of("classic", "v2"), "classic")

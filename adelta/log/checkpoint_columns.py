@@ -61,7 +61,7 @@ class ParsedColumns:
     def fields(self) -> list[pa.Field[Any]]:
         """The fields that `add` has beside its plain ones."""
         empty = pa.nulls(0, pa.string())
-        stats = self._stats(empty)
+        stats = self.stats(empty)
         parsed: list[pa.Field[Any]] = [pa.field(STATS, stats.type)]
         if self._partitions:
             kinds = [(name, to_arrow_type(kind)) for name, kind in self._partitions]
@@ -74,12 +74,13 @@ class ParsedColumns:
         Raises:
             InvalidTableError: a partition value is not of its column's type.
         """
-        columns = {STATS: self._stats(files.column("stats"))}
+        columns = {STATS: self.stats(files.column("stats"))}
         if self._partitions:
             columns[PARTITION_VALUES] = self._values(files.column("partition_values"))
         return columns
 
-    def _stats(self, texts: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    def stats(self, texts: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Array[Any]:
+        """The statistics of files as typed values, of those of the `stats` of `add` actions."""
         rows = nest(parse_stats(texts, self._statistics))
         arrays: list[pa.Array[Any]] = list(rows.columns)
         return pa.StructArray.from_arrays(arrays, rows.schema.names)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from adelta._concurrency import in_thread
 from adelta.kernel.checkpoint.classic import add_rows, kept_tombstones, remove_rows
 from adelta.kernel.checkpoint.parts import by_part
-from adelta.kernel.checkpoint.schema import checkpoint_schema, sidecar_schema, statistics_kept
+from adelta.kernel.checkpoint.schema import checkpoint_schema, sidecar_schema
 from adelta.kernel.checksum.file_facts import FileFacts, with_files
 from adelta.log.checkpoint_columns import ParsedColumns
 
@@ -69,7 +69,7 @@ class CheckpointRows:
         self._meter = meter
         self._now_ms = now_ms
         self._retention_ms = configuration.properties.deleted_file_retention_ms
-        as_json, as_struct = statistics_kept(configuration.properties)
+        as_json, as_struct = configuration.properties.checkpoint_statistics
         self._parsed = ParsedColumns(configuration) if as_struct else None
         fields = self._parsed.fields if self._parsed else ()
         self.schema = checkpoint_schema(stats=as_json, parsed=fields)

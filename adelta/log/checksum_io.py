@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_checksum", "usable_checksum", "verify_checksum"]
 
+_COUNTED = ["size", "deletion_vector"]
 _INLINE_BYTES = 64 * 1024  # decoding less than this costs less than a thread's hop
 
 
@@ -60,26 +61,30 @@ async def verify_checksum(state: LogState) -> bool:
         InvalidTableError: the checksum, or a checkpoint, is damaged.
     """
     from adelta.kernel.checksum.summary import summarize
+    from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.log.listed_files import listed_files_difference
 
     path = checksum_path(state.version)
     try:
         data = await state.store.get(path)
     except ObjectNotFoundError:
         return False
-    files = (await state.files_matching(columns=("size", "deletion_vector"))).table
     counts = await in_thread(decode_counts, data)
     if counts is not None:
+        files = (await state.files_matching(columns=_COUNTED)).table
         found_counts = FileCounts(files.num_rows, _sum(files.column("size")))
         _compare(state, differences(counts, found_counts))
         return True
     async with sound(state.store, path):
         stated = await in_thread(decode, data, path)
+    columns = _COUNTED if stated.all_files is None else None
+    files = (await state.files_matching(columns=columns)).table
     protocol, metadata = await state.logged()
     transactions = (await state.set_transactions()).values()
     domains = (await state.domain_metadata()).values()
     found = await in_thread(
         summarize,
-        files,
+        files.select(_COUNTED),
         protocol,
         metadata,
         set_transactions=transactions,
@@ -87,7 +92,14 @@ async def verify_checksum(state: LogState) -> bool:
         in_commit_timestamp=state.in_commit_timestamp_ms,
         size_boundaries=stated.file_sizes.boundaries if stated.file_sizes else (),
     )
-    _compare(state, differences(stated, found))
+    differing = differences(stated, found)
+    if stated.all_files is not None:
+        configuration = TableConfiguration(protocol, metadata)
+        listed = await in_thread(
+            listed_files_difference, stated.all_files, files, state.root, configuration
+        )
+        differing += () if listed is None else (listed,)
+    _compare(state, differing)
     return True
 
 

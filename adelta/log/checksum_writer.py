@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from adelta._concurrency import in_thread
 from adelta.errors import ObjectExistsError
 from adelta.kernel.checksum.advance import MOST_DOMAINS, MOST_TRANSACTIONS, advanced
+from adelta.kernel.checksum.all_files import MOST_FILES, lists_files
 from adelta.kernel.checksum.file_facts import SIZE_BOUNDARIES, FileFacts, with_files
 from adelta.kernel.checksum.json import encode
 from adelta.kernel.checksum.summary import nothing
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.log.version_replay import VersionReplay
 
-__all__ = ["NonFiles", "counted_by", "empty_checksum", "known_checksum", "write_checksum"]
+__all__ = [
+    "NonFiles",
+    "counted_by",
+    "empty_checksum",
+    "known_checksum",
+    "lists_files_after_count",
+    "write_checksum",
+]
 
 _AT_HAND = 16 << 20  # bytes of commits read without a checkpoint: counting their files is quick
 _INLINE_COMMITS = 4  # counting these costs less than a thread's hop
@@ -80,6 +88,21 @@ async def known_checksum(state: LogState) -> VersionChecksum | None:
     return state.checksum.counted
 
 
+async def lists_files_after_count(state: LogState) -> bool:
+    """Whether the checksum of the state would list the files only after these were counted.
+
+    The list is unknown where an earlier checksum has none, although the table is small. After a
+    change of metadata the checksum is written without the list.
+
+    Raises:
+        StorageError: the store refused or failed.
+    """
+    if state.checksum.written or not state.newer or state.newer[-1].metadata:
+        return False
+    known = await known_checksum(state)
+    return known is not None and _may_list_files(known) and known.all_files is None
+
+
 class NonFiles(Protocol):
     """What a replay says besides files."""
 
@@ -114,7 +137,10 @@ async def _carried_on(state: LogState) -> ChecksumRecord | None:
     few = len(commits) <= _INLINE_COMMITS and all(c.few_adds is not None for c in commits)
     count = partial(_after, start.counted, commits)
     found = count() if few else await in_thread(count)
-    return replace(start, counted=found, applied=len(state.newer), written=state.checksum.written)
+    source = start.source
+    if found is not None and commits and start.counted.all_files is None:
+        found, source = await _with_listed_files(state, found, source)
+    return ChecksumRecord(found, len(state.newer), source, written=state.checksum.written)
 
 
 def _after(found: VersionChecksum, commits: Sequence[ActionBatch]) -> VersionChecksum | None:
@@ -125,9 +151,7 @@ def _after(found: VersionChecksum, commits: Sequence[ActionBatch]) -> VersionChe
 
 
 async def _start(state: LogState) -> ChecksumRecord | None:
-    held = state.held
-    whole = held is not None and held.reader is None
-    if state.files_loaded or (whole and sum(c.size for c in state.segment.commits) < _AT_HAND):
+    if _has_files_at_hand(state):
         return await state.replayed(partial(_count_files, state))
     if state.segment.checksum is None:
         return None
@@ -135,9 +159,42 @@ async def _start(state: LogState) -> ChecksumRecord | None:
     return None if stated is None else ChecksumRecord(stated)
 
 
+def _has_files_at_hand(state: LogState) -> bool:
+    """Whether the live files are known without reading, or by replaying commits that are held."""
+    held = state.held
+    whole = held is not None and held.reader is None
+    size = sum(commit.size for commit in state.segment.commits)
+    return state.files_loaded or (whole and size < _AT_HAND)
+
+
+def _may_list_files(checksum: VersionChecksum) -> bool:
+    return checksum.num_files <= MOST_FILES and lists_files(checksum.metadata)
+
+
+async def _with_listed_files(
+    state: LogState, checksum: VersionChecksum, source: OpenedSegment | None
+) -> tuple[VersionChecksum, OpenedSegment | None]:
+    """The checksum with the list of files that it lacks, if that takes no reading.
+
+    With it comes the segment that the checksum now depends on.
+    """
+    if checksum.all_files is not None or not _may_list_files(checksum):
+        return checksum, source
+    if not _has_files_at_hand(state):
+        return checksum, source
+
+    async def files_of(replay: VersionReplay) -> tuple[FileFacts, OpenedSegment]:
+        return FileFacts.of_table((await replay.files()).table), replay.segment.opened
+
+    files, opened = await state.replayed(files_of)
+    counts = (len(files.sizes), int(files.sizes.sum()))
+    if counts != (checksum.num_files, checksum.table_size_bytes):
+        return checksum, source
+    return replace(checksum, all_files=files.added_to({})), opened
+
+
 async def _count_files(state: LogState, replay: VersionReplay) -> ChecksumRecord:
-    files = (await replay.files_matching(columns=("size", "deletion_vector"))).table
-    facts = FileFacts.of_table(files)
+    facts = FileFacts.of_table((await replay.files()).table)
     found = await in_thread(with_files, await empty_checksum(state, replay), facts)
     return counted_by(found, state, replay.segment.opened)
 
@@ -154,7 +211,7 @@ async def empty_checksum(state: LogState, replay: NonFiles) -> VersionChecksum:
     few = len(transactions) <= MOST_TRANSACTIONS and retention is None
     last = state.newer[-1] if state.newer else None
     info = last.commit_infos.get(state.version) if last is not None else None
-    return nothing(
+    empty = nothing(
         state.protocol,
         state.metadata,
         set_transactions=transactions if few else None,
@@ -163,3 +220,4 @@ async def empty_checksum(state: LogState, replay: NonFiles) -> VersionChecksum:
         transaction_id=info.txn_id if info else None,
         size_boundaries=SIZE_BOUNDARIES,
     )
+    return empty if lists_files(state.metadata) else replace(empty, all_files=None)

@@ -171,8 +171,14 @@ class LogState:
             + _SCHEMA_BYTES * len(self.metadata.schema_string)
             + sum(batch.nbytes for batch in self.newer)
             + (0 if held is None else held.nbytes)
+            + _FILE_BYTES * self._num_listed_files
             + (0 if replay is None else replay.nbytes)
         )
+
+    @property
+    def _num_listed_files(self) -> int:
+        counted = self._learnt.checksum.counted
+        return 0 if counted is None else len(counted.all_files or ())
 
     @property
     def checksum(self) -> ChecksumRecord:

@@ -33,7 +33,7 @@ from adelta.log.checkpoint_writer import (
     is_checkpoint_due,
     write_checkpoint,
 )
-from adelta.log.checksum_writer import write_checksum
+from adelta.log.checksum_writer import lists_files_after_count, write_checksum
 from adelta.log.cleanup import clean_expired, clean_log
 from adelta.log.compaction_writer import compact_if_due, is_compaction_due
 from adelta.log.gone import take_back_if_gone
@@ -72,7 +72,11 @@ async def after_commit(
     if await _attempt(state, "upkeep", lambda: _is_left_to_owner(state)):
         return  # so the store is asked for nothing
     published = await _attempt(state, "publication", lambda: _published(state))
-    await _attempt(state, "checksum", lambda: _put_checksum(state, sent_at))
+    is_deferred = published == state.version and await _attempt(
+        state, "checksum", lambda: _is_completed_by_checkpoint(state, options)
+    )
+    if not is_deferred:
+        await _attempt(state, "checksum", lambda: _put_checksum(state, sent_at))
     if published != state.version:
         if published is not None and options.checkpoint:
             earlier = partial(_checkpoint_earlier, state, published, clock, options)
@@ -83,6 +87,8 @@ async def after_commit(
         written = await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock))
         if written is not None:
             await after_checkpoint(state, clock, options.clean_up)
+        elif is_deferred:
+            await _attempt(state, "checksum", lambda: _put_checksum(state, sent_at))
     await _attempt(state, "log compaction", lambda: compact_if_due(state))
 
 
@@ -101,6 +107,12 @@ async def after_checkpoint(
             await _attempt(state, "clean-up", lambda: clean_log(state, now_ms, sweep=False))
         else:
             await _attempt(state, "clean-up", lambda: clean_expired(state, now_ms))
+
+
+async def _is_completed_by_checkpoint(state: LogState, options: CommitOptions) -> bool:
+    """Whether the checksum waits for the checkpoint that is due, to list the files as well."""
+    is_due = options.checkpoint and is_checkpoint_due(state)
+    return is_due and await lists_files_after_count(state)
 
 
 async def _put_checksum(state: LogState, sent_at: float) -> None:

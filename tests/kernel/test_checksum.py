@@ -10,14 +10,19 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidTableError
+from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.actions.domain_metadata import DomainMetadata
+from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from adelta.kernel.actions.file_schemas import ADD_SCHEMA
+from adelta.kernel.actions.json import decode_commits, encode_commit
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.checksum.advance import advanced
 from adelta.kernel.checksum.json import decode, encode
 from adelta.kernel.checksum.summary import summarize
 from adelta.kernel.checksum.version_checksum import VersionChecksum, differences
+from adelta.kernel.replay import reconcile
 
 METADATA = Metadata("an-id", '{"type":"struct","fields":[]}', created_time=1)
 PROTOCOL = Protocol(3, 7, ("deletionVectors",), ("deletionVectors",))
@@ -87,6 +92,75 @@ def test_only_what_is_stated_can_disagree() -> None:
     )
 
 
+def listed_paths(checksum: VersionChecksum) -> list[str] | None:
+    return None if checksum.all_files is None else [path for path, _ in checksum.all_files]
+
+
+def test_fifty_files_are_listed_and_fifty_one_are_not() -> None:
+    assert listed_paths(summary(files(*[1] * 50))) == [str(n) for n in range(50)]
+    assert listed_paths(summary(files(*[1] * 51))) is None
+
+
+def test_a_file_is_listed_as_its_add_action_without_a_change_of_data() -> None:
+    vector = DeletionVectorDescriptor("u", "name", 40, 3, offset=1)
+    add = AddFile(
+        path="p=a/x%20y.parquet",
+        partition_values={"p": None},
+        size=5,
+        modification_time=7,
+        stats='{"numRecords": 9}',
+        tags={"k": "v"},
+        deletion_vector=vector,
+        base_row_id=0,
+        default_row_commit_version=2,
+        clustering_provider="liquid",
+    )
+    info = CommitInfo(operation="WRITE", engine_info="adelta/1")
+    commit = decode_commits([(0, encode_commit([info, add]))])
+    counted = advanced(summary(files()), commit)
+    assert counted is not None
+    body = orjson.loads(encode(counted))
+    assert body["allFiles"] == [add.to_json() | {"dataChange": False}]
+    assert summary(reconcile([commit], "memory://t").adds).all_files == counted.all_files
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        replace(METADATA, schema_string='{"type":"struct","fields":[ ]}'),
+        METADATA.with_configuration({"delta.dataSkippingNumIndexedCols": "33"}),
+        METADATA.with_configuration(
+            {
+                "delta.checkpoint.writeStatsAsJson": "false",
+                "delta.checkpoint.writeStatsAsStruct": "false",
+            }
+        ),
+        AddFile("0", {}, 1, 1),
+        RemoveFile("%30", 1, size=1),
+    ],
+    ids=["new schema", "many indexed columns", "no statistics", "added again", "other spelling"],
+)
+def test_a_list_of_files_is_left_out_where_it_would_not_be_exact_or_is_not_wanted(
+    action: Any,
+) -> None:
+    before = summary(files(1, 2))
+    assert listed_paths(before) == ["0", "1"]
+    info = CommitInfo(operation="WRITE", engine_info="adelta/1")
+    after = advanced(before, decode_commits([(1, encode_commit([info, action]))]))
+    assert after is not None
+    assert listed_paths(after) is None
+    assert "allFiles" not in orjson.loads(encode(after))
+
+
+def test_a_table_without_files_has_an_empty_list_whatever_came_before() -> None:
+    before = replace(summary(files(1)), all_files=None)
+    info = CommitInfo(operation="DELETE", engine_info="adelta/1")
+    removing = encode_commit([info, RemoveFile("0", 1, size=1)])
+    after = advanced(before, decode_commits([(1, removing)]))
+    assert after is not None
+    assert after.all_files == {}
+
+
 def valid() -> dict[str, Any]:
     body: dict[str, Any] = orjson.loads(encode(summary(files(1))))
     return body
@@ -118,6 +192,16 @@ def valid() -> dict[str, Any]:
                     "totalBytes": [0, 0, 0],
                 }
             }
+        ),
+        orjson.dumps(valid() | {"allFiles": [1]}),
+        orjson.dumps(valid() | {"allFiles": [{}]}),
+        orjson.dumps(valid() | {"allFiles": []}),
+        orjson.dumps(valid() | {"allFiles": [{"path": "0", "size": 2}]}),
+        orjson.dumps(valid() | {"allFiles": [{"path": 0, "size": 1}]}),
+        orjson.dumps(valid() | {"allFiles": [{"path": "0", "size": 1, "deletionVector": "x"}]}),
+        orjson.dumps(
+            valid()
+            | {"numFiles": 2, "tableSizeBytes": 2, "allFiles": [{"path": "0", "size": 1}] * 2}
         ),
         b"[" * 100_000,
     ],

@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from adelta.errors import StorageError
+from adelta.errors import ChecksumMismatchError, StorageError
 from adelta.kernel.actions.file_actions import RemoveFile
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.checksum.file_facts import SIZE_BOUNDARIES
@@ -20,7 +20,15 @@ from adelta.kernel.log_path import checksum_path
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.checksum_record import ChecksumRecord
 from adelta.log.load import load_state
-from adelta.operations import create_table, set_properties, write_table
+from adelta.operations import (
+    add_columns,
+    create_table,
+    delete,
+    optimize,
+    restore,
+    set_properties,
+    write_table,
+)
 from adelta.table import Table, open_table
 from tests.support.builders import TableBuilder
 from tests.support.stores import CountingStore, Request, WrappedStore
@@ -228,7 +236,7 @@ async def test_a_wrong_checksum_is_found_by_the_next_checkpoint_and_not_carried_
     await append(store, 1)
     await write_checkpoint(await load_state(store))
     true = await stated(store, 1)
-    await store.put(checksum_path(1), encode(replace(true, num_files=7)))
+    await store.put(checksum_path(1), encode(replace(true, num_files=7, all_files=None)))
     table = opened(store)
     await table.snapshot()
     for n in range(3):
@@ -251,3 +259,164 @@ async def test_a_checksum_with_another_schema_than_the_logs_is_not_carried_on() 
     async with table.transaction() as tx:
         await tx.append(rows(2))
     assert await versions_with_checksum(store) == [1]
+
+
+async def listed(store: ObjectStore, version: int) -> list[dict[str, Any]] | None:
+    body = orjson.loads(await store.get(checksum_path(version)))
+    files = body.get("allFiles")
+    return None if files is None else sorted(files, key=lambda file: str(file["path"]))
+
+
+async def live(store: ObjectStore, version: int) -> list[dict[str, Any]]:
+    """The live files as a checksum lists them, by replaying the log."""
+    snapshot = await opened(store).snapshot(version=version)
+    assert await snapshot.verify()
+    files = (await (await load_state(store, version=version)).files()).rows()
+    bodies = [file.to_json() | {"dataChange": False} for file in files]
+    return sorted(bodies, key=lambda file: str(file["path"]))
+
+
+async def test_checksums_list_the_live_files_after_every_kind_of_operation(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    await create_table(
+        uri,
+        SCHEMA,
+        partition_by=["p"],
+        properties={"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"},
+    )
+    await write_table(uri, rows(1, 2, 3))
+    await write_table(uri, pa.table({"id": [4, 5], "p": ["y", None]}))
+    await delete(uri, "id = 2")  # a deletion vector
+    await delete(uri, "id = 3")  # another one for the same file
+    await set_properties(uri, {"own": "1"})
+    await write_table(uri, rows(7), mode="overwrite")
+    await restore(uri, version=4)
+    await optimize(uri)
+    await delete(uri)
+    await write_table(uri, rows(8))
+    store = open_table(uri).store
+    for version in range(11):
+        assert await listed(store, version) == await live(store, version), version
+    (masked,) = [file for file in await listed(store, 4) or [] if "deletionVector" in file]
+    assert masked["deletionVector"]["cardinality"] == 2
+    assert masked["dataChange"] is False
+    assert {"stats", "baseRowId", "defaultRowCommitVersion", "tags"} & masked.keys() >= {
+        "stats",
+        "baseRowId",
+    }
+    assert await listed(store, 9) == []
+
+
+async def opened_by_checksums(checkpoint_interval: int = 1000) -> ObjectStore:
+    """A table with a file in each of so many commits that it is opened by its last checksum."""
+    store = await new_table({"delta.checkpointInterval": str(checkpoint_interval)})
+    for n in range(12):
+        await append(store, n)
+    return store
+
+
+async def without_list(store: ObjectStore, version: int) -> None:
+    """Have the checksum of `version` as earlier releases have written it."""
+    earlier = replace(await stated(store, version), all_files=None)
+    await store.put(checksum_path(version), encode(earlier))
+
+
+async def test_a_process_that_appends_by_the_last_checksum_lists_the_files_without_reading() -> (
+    None
+):
+    inner = await opened_by_checksums()
+    store = CountingStore(inner)
+    await append(store, 12)
+    with_list = store.kinds
+    assert await listed(inner, 13) == await live(inner, 13)
+    await without_list(inner, 13)
+    store.clear()
+    await append(store, 13)
+    assert store.kinds == with_list
+    assert await listed(inner, 14) is None
+
+
+async def test_a_checksum_without_a_list_of_files_gets_it_by_the_next_checkpoint() -> None:
+    store = await opened_by_checksums(14)
+    await without_list(store, 12)
+    for n in range(3):
+        await append(store, n)
+    present = [await listed(store, version) is not None for version in (13, 14, 15)]
+    assert present == [False, True, True]
+    assert await listed(store, 14) == await live(store, 14)
+    assert await listed(store, 15) == await live(store, 15)
+
+
+async def test_a_change_of_schema_leaves_the_list_out_and_the_next_commit_has_it_again() -> None:
+    store = await new_table()
+    table = opened(store)
+    async with table.transaction() as tx:
+        await tx.append(rows(1))
+    await (await table.snapshot()).files()
+    await add_columns(table, pa.schema([("more", pa.int64())]))
+    async with table.transaction() as tx:
+        await tx.append(rows(3))
+    assert [await listed(store, version) is not None for version in (1, 2, 3)] == [
+        True,
+        False,
+        True,
+    ]
+    assert await listed(store, 3) == await live(store, 3)
+
+
+async def test_a_table_that_outgrows_the_list_has_it_again_once_it_is_compacted() -> None:
+    builder = await TableBuilder.create(SCHEMA, properties={"delta.checkpointInterval": "1000"})
+    store = builder.store
+    table = opened(store)
+    await table.snapshot()
+    for n in range(51):
+        async with table.transaction() as tx:
+            await tx.append(rows(n))
+    await optimize(table)
+    async with table.transaction() as tx:
+        await tx.append(rows(1))
+    counts = [await listed(store, version) for version in (50, 51, 52, 53)]
+    assert [files and len(files) for files in counts] == [50, None, 1, 2]
+    assert counts[-1] == await live(store, 53)
+
+
+async def test_a_list_of_files_by_delta_spark_is_carried_on() -> None:
+    store = await opened_by_checksums()
+    body = orjson.loads(await store.get(checksum_path(12)))
+    stats = ' {"numRecords" : 1}'  # other text for the same file
+    body["allFiles"][0] |= {"stats": stats, "tags": {"INSERTION_TIME": "1"}}
+    body["histogramOpt"] = body.pop("fileSizeHistogram")
+    await store.put(checksum_path(12), orjson.dumps(body) + b"\n")
+    await append(store, 2)
+    files = await listed(store, 13)
+    assert files is not None
+    assert len(files) == 13
+    (carried,) = [file for file in files if file["stats"] == stats]
+    assert carried["tags"] == {"INSERTION_TIME": "1"}
+
+
+async def test_a_checksum_that_contradicts_its_list_of_files_is_not_used() -> None:
+    store = await opened_by_checksums()
+    body = orjson.loads(await store.get(checksum_path(12)))
+    body["allFiles"].pop()
+    await store.put(checksum_path(12), orjson.dumps(body))
+    await append(store, 12)
+    assert await listed(store, 13) == await live(store, 13)
+    assert await scanned(store) == list(range(13))
+
+
+async def test_rows_are_never_read_by_a_list_of_files_that_is_wrong() -> None:
+    store = await opened_by_checksums()
+    true = await stated(store, 12)
+    kept = dict([*(true.all_files or {}).items()][:1])
+    size = sum(body["size"] for body in kept.values())
+    wrong = replace(true, all_files=kept, num_files=1, table_size_bytes=size)
+    await store.put(checksum_path(12), encode(wrong))
+    assert await scanned(store) == list(range(12))
+    with pytest.raises(ChecksumMismatchError, match="the list of files, which does not have"):
+        await (await opened(store).snapshot()).verify()
+
+
+async def scanned(store: ObjectStore) -> list[int]:
+    ids = (await (await opened(store).snapshot()).scan().to_arrow()).column("id").to_pylist()
+    return sorted(ids)

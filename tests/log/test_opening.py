@@ -92,6 +92,7 @@ async def put_checksum(store: CountingStore, version: int, **more: Any) -> None:
             )
         )
     )
+    del body["allFiles"]
     body |= {"numFiles": version + 1, "tableSizeBytes": version + 1}
     body["deletedRecordCountsHistogramOpt"]["deletedRecordCounts"][0] = version + 1
     await store.put(checksum_path(version), orjson.dumps(body | more))

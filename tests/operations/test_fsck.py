@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -198,6 +198,86 @@ async def test_a_checksum_that_disagrees_is_reported() -> None:
     await store.put(f"_delta_log/{2:020d}.crc", orjson.dumps(body))
     problems = (await _fsck(store)).problems
     assert [p.kind for p in problems] == ["checksum"]
+
+
+async def _listing_table() -> tuple[MemoryStore, dict[str, Any]]:
+    """A table with two files, and its checksum as Delta Spark writes it, with the list of files."""
+    store = MemoryStore()
+    actions = [logs.protocol(), logs.metadata()]
+    stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
+    adds = [logs.add(f"{n}.parquet", size=SIZE, stats=stats) for n in range(2)]
+    for line in adds:
+        await store.put(line["add"]["path"], parquet())
+    await logs.put_commit(store, 0, *actions, *adds)
+    body = {
+        "txnId": "ea8a7b39-4c1c-4a8a-9d7c-7f2c1a5b8f10",
+        "tableSizeBytes": 2 * SIZE,
+        "numFiles": 2,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "setTransactions": [],
+        "domainMetadata": [],
+        "metadata": actions[1]["metaData"],
+        "protocol": actions[0]["protocol"],
+        "allFiles": [{**line["add"], "dataChange": False} for line in adds],
+    }
+    return store, body
+
+
+async def _checksum_problems(store: MemoryStore, body: dict[str, Any]) -> list[str]:
+    await store.put(f"_delta_log/{0:020d}.crc", orjson.dumps(body))
+    problems = (await _fsck(store)).problems
+    assert {problem.kind for problem in problems} <= {"checksum"}
+    return [problem.message for problem in problems]
+
+
+async def test_a_list_of_files_as_delta_spark_writes_it_is_no_problem() -> None:
+    store, body = await _listing_table()
+    assert await _checksum_problems(store, body) == []
+    body["allFiles"].reverse()
+    body["allFiles"][0]["path"] = f"{store.uri}/1.parquet"
+    stats = '{ "nullCount":{"id":0}, "maxValues":{"id":1}, "minValues":{"id":1}, "numRecords":1}'
+    body["allFiles"][1]["stats"] = stats
+    assert await _checksum_problems(store, body) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("path", "other.parquet", "does not have '1.parquet'"),
+        ("deletionVector", {"storageType": "i", "pathOrInlineDv": "x"}, "malformed"),
+        (
+            "deletionVector",
+            {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1},
+            "does not have '1.parquet'",
+        ),
+        ("partitionValues", {"p": "1"}, "partitionValues of '1.parquet'"),
+        ("modificationTime", 12345, "modificationTime of '1.parquet'"),
+        ("modificationTime", "yesterday", "malformed"),
+        ("baseRowId", 5, "baseRowId of '1.parquet'"),
+        ("stats", '{"numRecords":1,"minValues":{"id":2}}', "stats of '1.parquet'"),
+        ("stats", None, "stats of '1.parquet'"),
+    ],
+)
+async def test_a_list_of_files_that_disagrees_with_the_log_is_reported(
+    field: str, value: Any, said: str
+) -> None:
+    store, body = await _listing_table()
+    body["allFiles"][1][field] = value
+    (message,) = await _checksum_problems(store, body)
+    assert said in message
+
+
+async def test_a_list_without_a_file_of_the_log_is_reported_and_no_row_is_lost() -> None:
+    store, body = await _listing_table()
+    body["allFiles"].pop()
+    (message,) = await _checksum_problems(store, body)
+    assert "allFiles" in message
+    body |= {"numFiles": 1, "tableSizeBytes": SIZE}
+    (message,) = await _checksum_problems(store, body)
+    assert "the list of files, which does not have '1.parquet'" in message
+    async with Table("memory://of/tests", store=store) as table:
+        assert len(await (await table.snapshot()).files()) == 2
 
 
 async def test_checksums_state_in_commit_timestamps_as_the_commits_do() -> None:

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from adelta.kernel.actions.file_schemas import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
 from adelta.kernel.actions.json import ADD_JSON_NAMES, REMOVE_JSON_NAMES
-from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ __all__ = [
     "checkpoint_schema",
     "manifest_schema",
     "sidecar_schema",
-    "statistics_kept",
 ]
 
 REMOVE_COLUMNS = tuple(name for name in REMOVE_SCHEMA.names if name not in ("stats", "tags"))
@@ -63,18 +61,6 @@ _SIDECAR = pa.struct(
         ("tags", STRING_MAP),
     ]
 )
-
-
-def statistics_kept(properties: TableProperties) -> tuple[bool, bool]:
-    """Whether a checkpoint keeps statistics as JSON text, and whether as typed columns.
-
-    A table that gives up the text and says nothing of the columns gets these: otherwise a
-    checkpoint would lose what the commits before it said of their files.
-    """
-    as_json = properties.checkpoint_write_stats_as_json
-    as_struct = TableProperties.checkpoint_write_stats_as_struct
-    said = as_struct.text(properties.configuration) is not None
-    return as_json, as_struct.read(properties.configuration) if said else not as_json
 
 
 def add_columns(*, stats: bool) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adelta import _compute as pc
+from adelta.kernel.checksum.all_files import lists_files
 from adelta.kernel.checksum.file_facts import FileFacts, with_files
 from adelta.kernel.table_properties import TableProperties
 
@@ -65,10 +66,23 @@ def advanced(previous: VersionChecksum, commit: ActionBatch) -> VersionChecksum 
         set_transactions=_later_transactions(previous, commit, metadata),
         domain_metadata=_later_domains(previous, commit),
     )
-    found = with_files(with_files(stated, adds), removes, -1)
+    if commit.metadata and not _still_lists_files(previous.metadata, metadata):
+        stated = replace(stated, all_files=None)
+    found = with_files(with_files(stated, removes, -1), adds)
+    if not found.num_files:
+        found = replace(found, all_files={})
     counts = (found.num_files, found.table_size_bytes, found.num_deleted_records or 0)
     binned = (*(found.file_sizes.counts if found.file_sizes else ()),)
     return found if min(*counts, *binned, *(found.deleted_record_counts or ())) >= 0 else None
+
+
+def _still_lists_files(before: Metadata, after: Metadata) -> bool:
+    """Whether files stay listed over a change of metadata.
+
+    As in Delta Spark, a change of schema begins a new list, so that the statistics of columns that
+    were dropped do not stay in the checksums.
+    """
+    return before.schema_string == after.schema_string and lists_files(after)
 
 
 def _facts_of(commit: ActionBatch, kind: str) -> FileFacts | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,15 @@ import numpy as np
 from adelta import _compute as pc
 from adelta._arrow_values import numpy_of
 from adelta._dataclasses import dataclass
+from adelta.kernel.checksum.all_files import MOST_FILES, bodies_of_rows, identity, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from adelta.kernel.checksum.all_files import AllFiles
     from adelta.kernel.checksum.version_checksum import VersionChecksum
 
 __all__ = ["DELETED_RECORDS", "SIZE_BOUNDARIES", "FileFacts", "joined", "with_files"]
@@ -50,15 +53,19 @@ class FileFacts:
     sizes: NDArray[np.int64]
     masked: NDArray[np.int64]
     num_vectors: int
+    _source: pa.Table | Sequence[Mapping[str, Any]] = field(repr=False, compare=False)
 
     @classmethod
     def of_table(cls, files: pa.Table) -> FileFacts:
-        """Of files with the columns `size` and `deletion_vector`; no size counts as none."""
+        """Of files with the columns `size` and `deletion_vector`; no size counts as none.
+
+        They can only be listed where they have the other columns of their schema as well.
+        """
         vectors: Any = files.column("deletion_vector")
         masked = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
         sizes = pc.fill_null(files.column("size"), 0)
         numbers = [np.asarray(numpy_of(column), np.int64) for column in (sizes, masked)]
-        return cls(numbers[0], numbers[1], files.num_rows - vectors.null_count)
+        return cls(numbers[0], numbers[1], files.num_rows - vectors.null_count, files)
 
     @classmethod
     def of_bodies(cls, bodies: Sequence[Mapping[str, Any]]) -> FileFacts:
@@ -67,7 +74,30 @@ class FileFacts:
         masked = [vector["cardinality"] if vector else 0 for vector in vectors]
         sizes = [body.get("size") or 0 for body in bodies]
         numbers = [np.array(values, np.int64) for values in (sizes, masked)]
-        return cls(numbers[0], numbers[1], sum(vector is not None for vector in vectors))
+        return cls(numbers[0], numbers[1], sum(vector is not None for vector in vectors), bodies)
+
+    def added_to(self, others: AllFiles | None) -> AllFiles | None:
+        """The list of these files and of others; None if that is not known, or is too long."""
+        if others is None or len(others) + len(self.sizes) > MOST_FILES:
+            return None
+        bodies = self._bodies()
+        listed_files = {**others, **{identity(body): listed(body) for body in bodies}}
+        return listed_files if len(listed_files) == len(others) + len(self.sizes) else None
+
+    def removed_from(self, all_files: AllFiles | None) -> AllFiles | None:
+        """The list of files without these; None if that is not known, or does not have them."""
+        if all_files is None or len(self.sizes) > len(all_files):
+            return None
+        gone = {identity(body) for body in self._bodies()}
+        remaining = {file: body for file, body in all_files.items() if file not in gone}
+        return remaining if len(remaining) == len(all_files) - len(self.sizes) else None
+
+    def _bodies(self) -> Sequence[Mapping[str, Any]]:
+        """The decoded actions; none where a table has just the columns that are counted."""
+        source = self._source
+        if isinstance(source, Sequence):
+            return source
+        return bodies_of_rows(source) if "path" in source.column_names else ()
 
 
 def with_files(checksum: VersionChecksum, files: FileFacts, sign: int = 1) -> VersionChecksum:
@@ -97,6 +127,11 @@ def with_files(checksum: VersionChecksum, files: FileFacts, sign: int = 1) -> Ve
         num_deletion_vectors=None if vectors is None else vectors + sign * files.num_vectors,
         file_sizes=histogram,
         deleted_record_counts=records,
+        all_files=(
+            files.added_to(checksum.all_files)
+            if sign > 0
+            else files.removed_from(checksum.all_files)
+        ),
     )
 
 
@@ -122,8 +157,15 @@ def joined(checksums: Sequence[VersionChecksum]) -> VersionChecksum:
             num_deletion_vectors=_sum(first.num_deletion_vectors, other.num_deletion_vectors),
             file_sizes=histogram,
             deleted_record_counts=_summed(first.deleted_record_counts, other.deleted_record_counts),
+            all_files=_united(first.all_files, other.all_files),
         )
     return first
+
+
+def _united(one: AllFiles | None, other: AllFiles | None) -> AllFiles | None:
+    if one is None or other is None or len(one) + len(other) > MOST_FILES:
+        return None
+    return {**one, **other}
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

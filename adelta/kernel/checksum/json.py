@@ -1,7 +1,4 @@
-"""The checksum file: one JSON object.
-
-Lists of files (`allFiles`) are passed over: they would only repeat the log.
-"""
+"""The checksum file: one JSON object."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.checksum.all_files import decode_all_files
 from adelta.kernel.checksum.version_checksum import FileCounts, FileSizeHistogram, VersionChecksum
 
 if TYPE_CHECKING:
@@ -58,9 +56,10 @@ def _decode(raw: dict[str, Any]) -> VersionChecksum:
     sizes = raw.get("fileSizeHistogram") or raw.get("histogramOpt")
     deleted = raw.get("deletedRecordCountsHistogramOpt")
     identity = raw.get("txnId")
+    num_files, table_size_bytes = _count(raw["numFiles"]), _count(raw["tableSizeBytes"])
     return VersionChecksum(
-        num_files=_count(raw["numFiles"]),
-        table_size_bytes=_count(raw["tableSizeBytes"]),
+        num_files=num_files,
+        table_size_bytes=table_size_bytes,
         protocol=Protocol.from_json(raw["protocol"]),
         metadata=Metadata.from_json(raw["metadata"]),
         transaction_id=None if identity is None else str(identity),
@@ -87,6 +86,7 @@ def _decode(raw: dict[str, Any]) -> VersionChecksum:
             )
         ),
         deleted_record_counts=None if deleted is None else _counts(deleted["deletedRecordCounts"]),
+        all_files=decode_all_files(raw.get("allFiles"), num_files, table_size_bytes),
     )
 
 
@@ -129,6 +129,8 @@ def encode(checksum: VersionChecksum) -> bytes:
     if checksum.deleted_record_counts is not None:
         counts = {"deletedRecordCounts": checksum.deleted_record_counts}
         body["deletedRecordCountsHistogramOpt"] = counts
+    if checksum.all_files is not None:
+        body["allFiles"] = [*checksum.all_files.values()]
     return orjson.dumps({key: value for key, value in body.items() if value is not None})
 
 

@@ -33,8 +33,8 @@ def summarize(
 ) -> VersionChecksum:
     """The checksum of a version whose live files are `files`.
 
-    Of the columns of `ADD_SCHEMA`, `files` needs `size` and `deletion_vector`. Without
-    `size_boundaries` there is no histogram of file sizes.
+    Of the columns of `ADD_SCHEMA`, `files` needs `size` and `deletion_vector`, and all of them for
+    the list of files. Without `size_boundaries` there is no histogram of file sizes.
     """
     empty = nothing(
         protocol,
@@ -73,4 +73,5 @@ def nothing(
         num_deletion_vectors=0,
         file_sizes=FileSizeHistogram(boundaries, zeros, zeros) if boundaries else None,
         deleted_record_counts=(0,) * len(DELETED_RECORDS),
+        all_files={},
     )

@@ -6,7 +6,7 @@ says where two of one version disagree.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import field, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.kernel.checksum.all_files import AllFiles
 
 __all__ = ["FileCounts", "FileSizeHistogram", "VersionChecksum", "differences"]
 
@@ -52,7 +53,8 @@ class VersionChecksum:
     """What a version holds; None where it is not stated.
 
     `num_deleted_records` counts the rows that deletion vectors mask, `deleted_record_counts` the
-    files by the number of these. Removed domains are not among `domain_metadata`.
+    files by the number of these. Removed domains are not among `domain_metadata`. `all_files` lists
+    the live files of small tables.
     """
 
     num_files: int
@@ -67,6 +69,7 @@ class VersionChecksum:
     num_deletion_vectors: int | None = None
     file_sizes: FileSizeHistogram | None = None
     deleted_record_counts: tuple[int, ...] | None = None
+    all_files: AllFiles | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ _NAMES: Mapping[str, str] = {
     "num_deletion_vectors": "the number of deletion vectors",
     "file_sizes": "the histogram of file sizes",
     "deleted_record_counts": "the histogram of deleted records",
+    "all_files": "the list of files",
 }
 
 
@@ -98,13 +102,15 @@ def differences(
 ) -> tuple[str, ...]:
     """Where two checksums of one version disagree, in words; what one of them leaves out agrees.
 
-    Both are of the same form.
+    Both are of the same form. Of listed files, only the identities are compared here.
     """
     differing = []
-    for field in fields(stated):
-        one, other = getattr(stated, field.name), getattr(found, field.name)
+    for each in fields(stated):
+        one, other = getattr(stated, each.name), getattr(found, each.name)
+        if each.name == "all_files" and one is not None and other is not None:
+            one, other = one.keys(), other.keys()
         if one is None or other is None or one == other:
             continue
         values = f": {one} is stated, {other} found" if isinstance(one, int) else ""
-        differing.append(f"{_NAMES[field.name]}{values}")
+        differing.append(f"{_NAMES[each.name]}{values}")
     return tuple(differing)
