@@ -324,6 +324,15 @@ class SparkSide(Protocol):
         """A function of micro-batches, in whose sessions adelta is known as it is in `spark`."""
         ...
 
+    def micro_batch_writer(
+        self, spark: SparkSession, options: Mapping[str, str], *, overwrite: bool
+    ) -> Callable[[DataFrame, int], None] | None:
+        """The function of `foreachBatch` that writes each micro-batch to the table of `options`.
+
+        Each micro-batch replaces the table's rows where `overwrite`. None: the data source writes.
+        """
+        ...
+
     def query_id(self, df: DataFrame) -> str | None:
         """The id of the streaming query that a micro-batch is of."""
         ...

@@ -46,6 +46,7 @@ def test_a_query_that_is_stopped_in_a_batch_goes_on_with_it(spark, tmp_path, mom
         time.sleep(0.05)
     stopped.stop()
     assert not stopped.isActive
+    assert stopped.exception() is None
     with adelta.sync.open_table(to) as table:
         assert table.snapshot().scan().to_arrow()["id"].to_pylist() == [0, 1]
         going_on = query(lambda df: df)

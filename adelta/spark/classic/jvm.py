@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from py4j.clientserver import ClientServer
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
@@ -28,6 +29,7 @@ __all__ = [
     "analyzed",
     "catalog_entry",
     "check_expression",
+    "check_interrupted",
     "column_of",
     "columns_named",
     "conjuncts_of",
@@ -37,6 +39,7 @@ __all__ = [
     "full_names",
     "give_schema",
     "has_class",
+    "has_tasks",
     "is_file_index",
     "mark_loaded",
     "options_of",
@@ -45,6 +48,7 @@ __all__ = [
     "plans_by_statistics",
     "renamed",
     "set_provider",
+    "shares_threads",
     "ships_classes",
     "sql_of",
     "table_scans",
@@ -523,6 +527,29 @@ def table_writer(spark: SparkSession, root: str, codec: str, most_rows: int | No
     ship_class(spark, _TABLE_WRITER)
     gateway: Any = spark.sparkContext._gateway
     return _new(gateway, _TABLE_WRITER, (root, codec, str(most_rows or 0)))
+
+
+def has_tasks(df: DataFrame) -> bool:
+    """Whether a job over the rows of `df` has tasks: a micro-batch without files has none."""
+    jdf: Any = df._jdf
+    return bool(jdf.queryExecution().toRdd().getNumPartitions() > 0)
+
+
+def check_interrupted(spark: SparkSession) -> None:
+    """Raise Java's `InterruptedException` where the thread of the JVM that waits was interrupted.
+
+    That is how Spark stops a streaming query, and what it takes for the end of a stopped one.
+    """
+    jvm: Any = spark._jvm
+    jvm.java.lang.Thread.sleep(0)
+
+
+def shares_threads(spark: SparkSession) -> bool:
+    """Whether a Python function that the JVM calls sees the local properties of the JVM's thread.
+
+    PySpark does that unless the environment variable `PYSPARK_PIN_THREAD` is ``false``.
+    """
+    return isinstance(spark.sparkContext._gateway, ClientServer)
 
 
 def ships_classes(spark: SparkSession) -> bool:

@@ -10,6 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from adelta.errors import InvalidOptionError
 from adelta.spark.classic import hook, jvm
 from adelta.spark.classic.java_exceptions import add_java_exceptions
+from adelta.spark.classic.micro_batches import micro_batch_writer
 from adelta.spark.classic.names.entry_points import hook_names, managed_place
 from adelta.spark.classic.native.frame_write import write_frame
 from adelta.spark.classic.native.parquet_writer import NativeWriter
@@ -198,6 +199,11 @@ class PythonSourceSide:
     def for_batches(self, spark: SparkSession, function: Callable[..., Any]) -> Callable[..., Any]:
         return function  # it runs in this process, in sessions of the same application
 
+    def micro_batch_writer(
+        self, spark: SparkSession, options: Mapping[str, str], *, overwrite: bool
+    ) -> Callable[[DataFrame, int], None] | None:
+        return None
+
     def query_id(self, df: DataFrame) -> str | None:
         return df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
 
@@ -228,6 +234,13 @@ class ClassicSide(PythonSourceSide):
         self, df: DataFrame, asked: WriteOptions, options: Mapping[str, str], *, overwrite: bool
     ) -> None:
         write_frame(df, asked, overwrite=overwrite, native=NativeWriter.of)
+
+    def micro_batch_writer(
+        self, spark: SparkSession, options: Mapping[str, str], *, overwrite: bool
+    ) -> Callable[[DataFrame, int], None] | None:
+        if not jvm.shares_threads(spark):
+            return None
+        return micro_batch_writer(options, overwrite=overwrite)
 
     def scans(self, df: DataFrame) -> list[TableScan]:
         return scans_of(df.sparkSession, jvm.analyzed(df))

@@ -179,6 +179,11 @@ class ConnectSide:
         adopt = self._registration.adopt
         return partial(_in_batch, adopt, function, formats_of(spark), has_sql_hook(spark))
 
+    def micro_batch_writer(
+        self, spark: SparkSession, options: Mapping[str, str], *, overwrite: bool
+    ) -> Callable[[DataFrame, int], None] | None:
+        return None  # Spark would run it in yet another process, beside the server
+
     def query_id(self, df: DataFrame) -> str | None:
         return None
 

@@ -12,6 +12,8 @@ import json
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.utils import to_str
+
 from adelta.errors import InvalidOptionError
 from adelta.spark.exceptions import known_as_of, raises_as_spark
 from adelta.spark.options.path_travel import names_version
@@ -44,6 +46,7 @@ _ORDERS = "spark.databricks.delta.withEventTimeOrder.enabled"
 _PROPERTY, _OF_STORE = "delta.", "option."
 _ACCEPTS = "spark.databricks.delta.streaming."
 _ACCEPTED = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
+_CHECKPOINT, _CHECKPOINTS = "checkpointlocation", "spark.sql.streaming.checkpointLocation"
 _BOTH, _BOTH_OF = "allowSourceColumnRenameAndDrop", _ACCEPTED[:2]
 
 
@@ -83,7 +86,7 @@ def _tell_storage(of: Any, path: Any) -> dict[str, str]:
     """Hand over how the session opens the store, unless the options say that; all options."""
     asked = vars(of).setdefault(_OPTIONS, {})
     place = asked.get("path") if path is None else path
-    given = {key: str(value) for key, value in asked.items()}
+    given = {key: str(to_str(value)) for key, value in asked.items() if value is not None}
     told = with_session_storage(_session(of).conf.getAll, {**given, "path": str(place or "")})
     for option, value in told.items():
         if option.startswith(_OF_STORE):
@@ -131,8 +134,8 @@ def _tell_accepted(of: Any) -> None:
             del asked[name.lower()]
 
 
-def _tell_settings(of: Any) -> None:
-    """Hand over what the session says of all writes, and its properties for new tables."""
+def _tell_settings(of: Any) -> dict[str, str]:
+    """Hand over what the session says of all writes, and its properties for new tables; these."""
     asked, spark = vars(of).setdefault(_OPTIONS, {}), _session(of)
     settings = dict(spark.conf.getAll)
     told = write_settings(spark, settings, asked)
@@ -141,6 +144,7 @@ def _tell_settings(of: Any) -> None:
         said = {key: value for key, value in found.items() if key.lower() not in asked}
         told |= {"tableProperties": json.dumps(said)} if said else {}
     _hand_over(of, told)
+    return told
 
 
 def _hand_over(of: Any, told: Mapping[str, str]) -> None:
@@ -215,7 +219,8 @@ def _hook_reader(reader: Any) -> None:
 
 def _hook_writer(writer: Any) -> None:
     plain_format, plain_start, plain_to_table = writer.format, writer.start, writer.toTable
-    plain_mode = writer.outputMode
+    plain_mode, plain_foreach_batch = writer.outputMode, writer.foreachBatch
+    plain_layouts = {name: getattr(writer, name) for name in ("partitionBy", "clusterBy")}
     _remember_options(writer)
 
     @wraps(plain_format)
@@ -245,15 +250,19 @@ def _hook_writer(writer: Any) -> None:
         return to_function
 
     def remembering(name: str) -> Callable[..., Any]:
-        plain = getattr(writer, name)
+        """Spark is told at the start: it lets no function take rows that are to be partitioned."""
 
-        @wraps(plain)
+        @wraps(plain_layouts[name])
         def by(self: Any, *cols: Any) -> Any:
             named = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
             vars(self).setdefault(_LAYOUT, {})[name] = list(named)
-            return plain(self, *cols)
+            return self
 
         return by
+
+    def lay_out(self: Any) -> None:
+        for name, columns in vars(self).get(_LAYOUT, {}).items():
+            plain_layouts[name](self, *columns)
 
     @wraps(plain_start)
     @raises_as_spark
@@ -274,10 +283,19 @@ def _hook_writer(writer: Any) -> None:
         if getattr(self, "_adelta_writes", False):
             _check_mode(self, outputMode)
             _prepare(_session(self))
-            _tell_settings(self)
-            _tell_storage(self, path)
+            told = _tell_settings(self) | _tell_storage(self, path)
             for name, columns in vars(self).get(_LAYOUT, {}).items():
-                self.option(name, json.dumps(columns))
+                told[name] = json.dumps(columns)
+                self.option(name, told[name])
+            write = _micro_batch_writer(self, told, outputMode)
+            if write is None:
+                plain_format(self, FORMAT)
+                lay_out(self)
+            else:
+                plain_foreach_batch(self, write)
+                path = None
+        else:
+            lay_out(self)
         found: StreamingQuery = plain_start(self, path, None, outputMode, None, queryName)
         return found
 
@@ -299,6 +317,7 @@ def _hook_writer(writer: Any) -> None:
         self.options(**options)
         place = _sink_of(self, tableName, _formats_of(_session(self)), outputMode)
         if place is None:
+            lay_out(self)
             return plain_to_table(  # type: ignore[no-any-return]
                 self, tableName, None, outputMode, None, queryName
             )
@@ -316,6 +335,25 @@ def _hook_writer(writer: Any) -> None:
     for name in ("foreach", "foreachBatch"):
         setattr(writer, name, going_elsewhere(name))
     writer.partitionBy, writer.clusterBy = remembering("partitionBy"), remembering("clusterBy")
+
+
+def _micro_batch_writer(
+    writer: Any, options: Mapping[str, str], mode: Any
+) -> Callable[[Any, int], None] | None:
+    """What writes each micro-batch of a writer here; None where Spark's data source does.
+
+    Spark itself refuses a writer without a checkpoint, or with two layouts, of a data source alone.
+    """
+    spark, asked = _session(writer), vars(writer).get(_OPTIONS, {})
+    has_checkpoint = _CHECKPOINT in asked or spark.conf.get(_CHECKPOINTS, None) is not None
+    if not has_checkpoint or len(vars(writer).get(_LAYOUT, {})) > 1:
+        return None
+    mode = getattr(writer, "_adelta_mode", None) if mode is None else mode
+    return side_of(spark).micro_batch_writer(
+        spark,
+        {key.lower(): value for key, value in options.items()},
+        overwrite=str(mode).lower() == "complete",
+    )
 
 
 def _check_mode(writer: Any, asked: Any) -> None:

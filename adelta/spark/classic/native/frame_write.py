@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     NativeWriterOf = Callable[[DataFrame, WriteJob, WriteOptions], NativeWriter | None]
 
-__all__ = ["write_frame"]
+__all__ = ["write_frame", "write_planned"]
 
 
 def _no_native(df: DataFrame, job: WriteJob, options: WriteOptions) -> None:
@@ -80,8 +80,17 @@ def write_frame(
         PySparkException: a task failed; its text has the error of adelta.
     """
     writer = DeltaWriter.plan(options, df.schema, overwrite=overwrite)
-    if not writer.has_work:
-        return
+    if writer.has_work:
+        write_planned(df, writer, options, native=native)
+
+
+def write_planned(
+    df: DataFrame, writer: DeltaWriter, options: WriteOptions, *, native: NativeWriterOf
+) -> None:
+    """Write the rows of `df` as `writer` has planned it. Spark computes the rows once.
+
+    Raises: as `write_frame` does.
+    """
     spark = df.sparkSession
     jobs = SparkTaskExecutor(spark, options.uri, jobs=JobSettings.of_this_thread(spark))
     of_spark = native(df, writer.job, options)

@@ -82,8 +82,8 @@ class NativeWriter:
     @classmethod
     def _of(cls, df: DataFrame, job: WriteJob, options: WriteOptions) -> NativeWriter:
         spark, spec = df.sparkSession, job.spec
-        if spec is None or spec.assigns or job.catalog is not None:
-            raise NotNativeError("rows are to be fitted to the table, or a catalog manages it")
+        if spec is None or job.catalog is not None:
+            raise NotNativeError("no rows are to be written, or a catalog manages the table")
         if not jvm.ships_classes(spark):
             raise NotNativeError("the session has jars of its own")
         for setting in _REBASE:
