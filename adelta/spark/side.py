@@ -324,6 +324,13 @@ class SparkSide(Protocol):
         """A function of micro-batches, in whose sessions adelta is known as it is in `spark`."""
         ...
 
+    def stream_read(self, df: DataFrame) -> DataFrame:
+        """The streaming read `df`, whose source may take `spark.network.timeout` to start.
+
+        Spark itself waits for its Python process for 10 seconds, whatever the settings say.
+        """
+        ...
+
     def micro_batch_writer(
         self, spark: SparkSession, options: Mapping[str, str], *, overwrite: bool
     ) -> Callable[[DataFrame, int], None] | None:

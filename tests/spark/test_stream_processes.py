@@ -7,6 +7,7 @@ ended when they have been idle for a minute.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,12 @@ query.processAllAvailable()
 print(json.dumps({"first": first, "later": started()}))
 query.stop()
 """
+PYTHON = """#!/bin/sh
+case "$*" in *python_streaming_source_runner*)
+    if mkdir "{folder}/slow" 2>/dev/null; then sleep 12; fi ;;
+esac
+exec "{python}" "$@"
+"""
 LONGEST = 500  # seconds for a driver
 
 pytestmark = pytest.mark.timeout(LONGEST)
@@ -73,9 +80,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def processes(folder: Path) -> dict[str, dict[str, str]]:
-    """The Python processes of a JVM after one micro-batch, and after four more."""
+    """The Python processes of a JVM after one micro-batch, and after four more.
+
+    The first process of the stream's source takes longer to start than Spark waits.
+    """
+    python = folder / "python"
+    python.write_text(PYTHON.format(folder=folder, python=sys.executable))
+    python.chmod(0o755)
     driver = subprocess.run(
         [sys.executable, "-c", DRIVER, str(folder / "t"), str(folder / "to")],
+        env={**os.environ, "PYSPARK_PYTHON": str(python)},
         capture_output=True,
         text=True,
         timeout=LONGEST,
@@ -121,6 +135,11 @@ def test_the_sink_of_a_stream_has_no_python_process(processes):
     assert "python_streaming_source_runner" in modules
     assert "write_into_data_source" not in modules
     assert "python_streaming_sink_runner" not in modules
+
+
+def test_a_stream_starts_although_its_source_needs_longer_than_spark_waits(processes, folder):
+    assert (folder / "slow").is_dir()
+    assert rows(str(folder / "to"))
 
 
 def test_a_query_that_the_data_source_has_written_goes_on_in_the_driver(spark, tmp_path):

@@ -6,7 +6,7 @@ Whatever of it is missing raises, here and nowhere else; who asks goes another w
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from py4j.clientserver import ClientServer
@@ -55,11 +55,12 @@ __all__ = [
     "table_writer",
     "why_not_listed",
     "why_not_named",
+    "with_patient_start",
     "write_state",
 ]
 
 _INDEX, _TABLE_FORMAT, _FUNCTION = "TableFileIndex", "TableFormat", "PythonFunction"
-_TABLE_WRITER = "TableWriter"
+_TABLE_WRITER, _SOURCE_START = "TableWriter", "SourceStart"
 _TEXT, _NAMES = "SqlText", "ColumnNames"
 _PART_END, _NAME_END = "\1", "\0"
 
@@ -533,6 +534,21 @@ def has_tasks(df: DataFrame) -> bool:
     """Whether a job over the rows of `df` has tasks: a micro-batch without files has none."""
     jdf: Any = df._jdf
     return bool(jdf.queryExecution().toRdd().getNumPartitions() > 0)
+
+
+def with_patient_start(df: DataFrame) -> DataFrame:
+    """The streaming read `df`, whose Python process may take `spark.network.timeout` to start.
+
+    Raises:
+        NotCompiledError: the class in Java for it does not fit this Spark.
+    """
+    spark, jdf = df.sparkSession, cast("Any", df._jdf)
+    jvm: Any = spark._jvm
+    context: Any = spark.sparkContext
+    wait_ms = context._jsc.sc().conf().getTimeAsMs("spark.network.timeout", "120s")
+    plan = _new(context._gateway, _SOURCE_START, (None, str(wait_ms))).repeated(analyzed(df))
+    dataset = jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(jdf.sparkSession(), plan), spark)
 
 
 def check_interrupted(spark: SparkSession) -> None:

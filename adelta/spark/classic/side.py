@@ -9,6 +9,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from adelta.errors import InvalidOptionError
 from adelta.spark.classic import hook, jvm
+from adelta.spark.classic.java_classes import NotCompiledError
 from adelta.spark.classic.java_exceptions import add_java_exceptions
 from adelta.spark.classic.micro_batches import micro_batch_writer
 from adelta.spark.classic.names.entry_points import hook_names, managed_place
@@ -199,6 +200,9 @@ class PythonSourceSide:
     def for_batches(self, spark: SparkSession, function: Callable[..., Any]) -> Callable[..., Any]:
         return function  # it runs in this process, in sessions of the same application
 
+    def stream_read(self, df: DataFrame) -> DataFrame:
+        return df
+
     def micro_batch_writer(
         self, spark: SparkSession, options: Mapping[str, str], *, overwrite: bool
     ) -> Callable[[DataFrame, int], None] | None:
@@ -234,6 +238,12 @@ class ClassicSide(PythonSourceSide):
         self, df: DataFrame, asked: WriteOptions, options: Mapping[str, str], *, overwrite: bool
     ) -> None:
         write_frame(df, asked, overwrite=overwrite, native=NativeWriter.of)
+
+    def stream_read(self, df: DataFrame) -> DataFrame:
+        try:
+            return jvm.with_patient_start(df)
+        except NotCompiledError:  # a warning has been logged
+            return df
 
     def micro_batch_writer(
         self, spark: SparkSession, options: Mapping[str, str], *, overwrite: bool

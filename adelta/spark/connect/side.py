@@ -179,6 +179,9 @@ class ConnectSide:
         adopt = self._registration.adopt
         return partial(_in_batch, adopt, function, formats_of(spark), has_sql_hook(spark))
 
+    def stream_read(self, df: DataFrame) -> DataFrame:
+        return df
+
     def micro_batch_writer(
         self, spark: SparkSession, options: Mapping[str, str], *, overwrite: bool
     ) -> Callable[[DataFrame, int], None] | None:

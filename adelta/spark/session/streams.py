@@ -201,6 +201,7 @@ def _hook_reader(reader: Any) -> None:
                     )
             if _awaits_watermark(self):
                 return _ordered_by_watermark(self, path, schema, plain_load)
+            return side_of(_session(self)).stream_read(plain_load(self, path, None, schema))
         return plain_load(self, path, None, schema)
 
     @wraps(plain_table)
