@@ -219,11 +219,6 @@ class TableSource:
         await self._log.check_there(start)
         return SourceOffset(id, start)
 
-    async def end_offset(self) -> SourceOffset:
-        """After everything that the table has now, whatever of it a stream accepts."""
-        state = await latest_state(self._table)
-        return SourceOffset(self._started.metadata.id, state.version + 1)
-
     async def latest_offset(
         self, start: SourceOffset, admission: Admission, until: SourceOffset | None = None
     ) -> SourceOffset:

@@ -127,13 +127,13 @@ def test_tables_are_altered_and_described(spark: SparkSession, table: str) -> No
         "ADD CONSTRAINT positive CHECK (id > 0)",
         "UNSET TBLPROPERTIES ('mine')",
     ):
-        spark.sql(f"ALTER TABLE {table} {change}")
+        adelta.spark.sql(spark, f"ALTER TABLE {table} {change}")
     assert spark.table(table).schema.simpleString() == (
         "struct<id:bigint,s:struct<b:string>,k:int,g:int,day:date>"
     )
     with pytest.raises(Exception, match="positive"):
         spark.sql(f"INSERT INTO {table} (id) VALUES (-1)")
-    spark.sql(f"ALTER TABLE {table} DROP CONSTRAINT positive")
+    adelta.spark.sql(spark, f"ALTER TABLE {table} DROP CONSTRAINT positive")
     described = {row.col_name: row for row in spark.sql(f"DESCRIBE EXTENDED {table}").collect()}
     assert described["day"].comment == "a day"
     assert described["Provider"].data_type == "adelta"

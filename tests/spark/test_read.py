@@ -28,6 +28,7 @@ from adelta.errors import (
 from adelta.spark.options.read_write import ReadOptions
 from adelta.spark.source.reader import DeltaReader
 from adelta.spark.translate.types import to_spark_schema
+from tests.spark.versions import pushes_filters
 
 
 @pytest.fixture
@@ -129,6 +130,7 @@ def test_a_where_that_does_not_fit_is_an_error_that_says_so(spark, table):
         load(spark, table, where="nosuch = 1")
 
 
+@pushes_filters
 def test_filters_are_pushed_down_where_the_read_allows_it(spark, table):
     def filtered(condition):
         return load(spark, table, filterPushdown="true").where(condition)
@@ -160,6 +162,7 @@ def test_a_dataframe_gives_the_same_rows_however_often_it_is_filtered(spark, tab
     assert ids(both) == list(range(20))
 
 
+@pushes_filters
 @pytest.mark.skipif(hasattr(DataSourceReader, "pushLimit"), reason="PySpark keeps scans apart")
 def test_pyspark_hands_a_querys_filters_to_the_next_which_is_why_they_are_not_pushed(spark, table):
     df = load(spark, table, filterPushdown="true")

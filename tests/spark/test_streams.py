@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
+from inspect import signature
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, StreamingQueryException
-from pyspark.sql.streaming.datasource import ReadMaxBytes
+from pyspark.sql.streaming import DataStreamWriter
 
 import adelta.spark
 import adelta.sync
+from adelta.changes.source_rules import Admission
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.spark import DeltaTable
 from adelta.spark.options.read_write import WriteOptions
@@ -20,6 +22,8 @@ from adelta.spark.options.streams import StreamOptions, without_stream_options
 from adelta.spark.source.datasource import DeltaDataSource
 from adelta.spark.source.stream_writer import DeltaStreamWriter, stream_write_options
 from adelta.spark.translate.types import arrow_schema
+from adelta.spark.versions import SPARK
+from tests.spark.versions import limits_micro_batches
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -72,6 +76,7 @@ def offsets(to: str) -> list[dict]:
     return [json.loads(file.read_text().splitlines()[-1]) for file in found]
 
 
+@limits_micro_batches
 def test_a_stream_takes_files_by_the_number_and_goes_on_where_it_stopped(spark, path, to):
     for number in range(3):
         append(path, number, number + 10, part=str(number))
@@ -178,6 +183,8 @@ def test_a_stream_that_tracks_schemas_goes_on_with_renamed_columns(spark, path, 
     append(path, 2, old="b")
     adelta.sync.rename_column(path, "old", "new")
     append(path, 3, new="c")
+    if not SPARK.limits_micro_batches:
+        run(stream(spark, path, **tracking), to)  # asks once for what there is, and ends
     with pytest.raises(StreamingQueryException, match="start the stream again"):
         run(stream(spark, path, **tracking), to)
     assert rows(to) == [(1, "a"), (2, "b")]
@@ -223,10 +230,11 @@ def test_scripts_for_delta_stream_as_they_are(spark, path, to):
     finally:
         adelta.spark.register(spark, as_delta=False)
     assert rows(to) == [(1, 1)]
-    writer = stream(spark, path).writeStream.format("adelta").trigger(realTime="5 seconds")
-    writer = writer.option("checkpointLocation", f"{to}-real-time")
-    with pytest.raises(IllegalArgumentException, match="STREAMING_REAL_TIME_MODE"):
-        writer.start(to)
+    if "realTime" in signature(DataStreamWriter.trigger).parameters:  # as of Spark 4.2
+        writer = stream(spark, path).writeStream.format("adelta").trigger(realTime="5 seconds")
+        writer = writer.option("checkpointLocation", f"{to}-real-time")
+        with pytest.raises(IllegalArgumentException, match="STREAMING_REAL_TIME_MODE"):
+            writer.start(to)
     with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
         spark.readStream.format("delta").load(path)
     with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"):
@@ -356,10 +364,8 @@ def test_tasks_read_from_what_the_driver_planned_alone(path):
         columns = source.schema()
         driver = source.streamReader(columns)
         start = driver.initialOffset()
-        limit = driver.getDefaultReadLimit()
-        assert limit == ReadMaxBytes(1)
         found, at = [], start
-        while (end := driver.latestOffset(at, limit)) != at:
+        while (end := driver.next_offset(at, Admission(None, 1), ends=False)) != at:
             for part in driver.partitions(at, end):
                 reader, part = pickle.loads(pickle.dumps((source.streamReader(columns), part)))
                 for batch in reader.read(part):
@@ -371,6 +377,32 @@ def test_tasks_read_from_what_the_driver_planned_alone(path):
         pickle.dumps(driver)
         driver.stop()
         assert sorted(found) == [(id, *(["insert"] if names else [])) for id in (1, 3)]
+
+
+@pytest.mark.skipif(SPARK.limits_micro_batches, reason="Spark tells where micro-batches start")
+def test_the_first_micro_batch_of_a_run_has_all_rows_where_spark_tells_no_start(spark, path, to):
+    for number in range(3):
+        append(path, number)
+    assert run(stream(spark, path, maxFilesPerTrigger=1), to) == [3]
+    append(path, 3)
+    append(path, 4)
+    assert run(stream(spark, path, maxFilesPerTrigger=1), to) == [2]
+    assert rows(to) == [(number,) for number in range(5)]
+
+
+@pytest.mark.skipif(SPARK.limits_micro_batches, reason="Spark tells where micro-batches start")
+def test_later_micro_batches_of_a_run_are_limited_where_spark_tells_no_start(path):
+    append(path, 0)
+    source = DeltaDataSource({"path": path, "maxFilesPerTrigger": "1"})
+    driver = source.streamReader(source.schema())
+    start, first = driver.initialOffset(), driver.latestOffset()
+    assert len(driver.partitions(start, first)) == 1
+    append(path, 1)
+    append(path, 2)
+    second = driver.latestOffset()
+    assert len(driver.partitions(first, second)) == 1
+    assert driver.latestOffset() != second
+    driver.stop()
 
 
 def test_options_mean_what_they_do_in_delta():

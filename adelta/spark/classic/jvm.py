@@ -64,7 +64,7 @@ _TABLE_WRITER, _SOURCE_START = "TableWriter", "SourceStart"
 _TEXT, _NAMES = "SqlText", "ColumnNames"
 _PART_END, _NAME_END = "\1", "\0"
 
-_PROVIDER = 4  # its place among what an entry of a catalog is made of
+_PROVIDER, _STATISTICS = 4, 12  # places among what an entry of a catalog is made of
 
 DELETED = "__adelta_deleted"
 """The column that says whether a row is deleted, where `frame_over` is told of vectors."""
@@ -433,32 +433,24 @@ def plans_by_statistics(spark: SparkSession) -> bool:
 def _with_statistics(jvm: Any, index: Any, schema: Any, rows: int, columns: bytes) -> Any:
     """What Spark's planner looks at for the statistics of a table: an entry of no catalog."""
     catalyst = jvm.org.apache.spark.sql.catalyst
-    nothing, no_options = jvm.scala.Option.empty(), jvm.PythonUtils.toScalaMap({})
-    no_names = jvm.PythonUtils.toSeq([])
-    return catalyst.catalog.CatalogTable(
+    nothing, entry = jvm.scala.Option.empty(), catalyst.catalog.CatalogTable
+    values = [
         catalyst.TableIdentifier(index.toString(), nothing, nothing),
         catalyst.catalog.CatalogTableType.EXTERNAL(),
         catalyst.catalog.CatalogStorageFormat.empty(),
         schema,
         jvm.scala.Option.apply("parquet"),
-        no_names,
-        nothing,
-        "",
-        0,
-        -1,
-        "",
-        no_options,
-        jvm.scala.Option.apply(index.statistics(str(rows), columns)),
-        nothing,
-        nothing,
-        nothing,
-        no_names,
-        False,
-        True,
-        no_options,
-        nothing,
-        nothing,
-    )
+    ]
+    for place in range(
+        len(values), entry._java_lang_class.getConstructors()[0].getParameterCount()
+    ):
+        is_statistics = place == _STATISTICS
+        values.append(
+            jvm.scala.Option.apply(index.statistics(str(rows), columns))
+            if is_statistics
+            else getattr(entry, f"apply$default${place + 1}")()
+        )
+    return entry(*values)
 
 
 def catalog_entry(spark: SparkSession, name: str) -> tuple[str, str | None, str | None] | None:

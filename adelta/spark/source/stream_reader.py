@@ -98,7 +98,7 @@ class DeltaStreamReader(StreamReader):
     def next_offset(
         self, start: dict[str, Any] | None, admission: Admission, *, ends: bool
     ) -> dict[str, Any]:
-        """The end of the micro-batch from `start` on; of all data where `start` is not known.
+        """The end of the micro-batch from `start` on; None is where the stream begins.
 
         With `ends` there is nothing after what there is at the first such call.
 
@@ -111,14 +111,12 @@ class DeltaStreamReader(StreamReader):
         """
 
         async def find(source: TableSource) -> dict[str, Any]:
-            if start is None:
-                return (await source.end_offset()).to_json()
-            begin = source.offset(start)
+            begin = await source.initial_offset() if start is None else source.offset(start)
             if ends and self._until is None:
                 self._until = await source.latest_offset(begin, Admission.unlimited())
             found = await source.latest_offset(begin, admission, self._until)
             # Spark takes other text for other data.
-            return start if found == begin else found.to_json()
+            return start if start is not None and found == begin else found.to_json()
 
         return self._asked(find)
 

@@ -26,6 +26,7 @@ from adelta.spark.statements.tables import (
 from adelta.spark.tables.answers import cluster_session, frame
 from adelta.spark.tables.converting import convert_in_place
 from adelta.spark.translate.identifiers import quoted
+from adelta.spark.versions import SPARK
 from adelta.sql.execute.definition import field_of
 from adelta.sql.parse import begins_as, parse_change
 from adelta.sql.records import NOTHING, table_of
@@ -191,7 +192,11 @@ def is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
     if isinstance(statement, AlterTable):
         change = statement.change
         synchronises = isinstance(change, ChangeColumn) and change.sync_identity
+        if isinstance(change, AddConstraint | DropConstraint) and not SPARK.parses_constraints:
+            return True
         return synchronises or isinstance(change, DropFeature)
+    if isinstance(statement, Insert) and statement.evolves_schema:
+        return not SPARK.parses_evolving_inserts
     if isinstance(statement, CreateClone | InsertReplacing):
         return True
     if isinstance(statement, CreateTable):

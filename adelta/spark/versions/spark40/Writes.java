@@ -21,16 +21,16 @@ final class Writes {
 
     static LogicalPlan append(AppendData append, DataSourceV2Relation table, Map options) {
         return new AppendData(
-            table, append.query(), options, append.isByName(), append.write(),
-            append.analyzedQuery());
+            table, Defaults.filled(append, table, append.isByName()), options,
+            append.isByName(), append.write(), append.analyzedQuery());
     }
 
     /** A write that replaces all rows by those of another write. */
     static LogicalPlan overwrite(
             V2WriteCommand write, DataSourceV2Relation table, Map options, boolean byName) {
         return new OverwriteByExpression(
-            table, Literal$.MODULE$.TrueLiteral(), write.query(), options, byName,
-            Option.empty(), Option.empty());
+            table, Literal$.MODULE$.TrueLiteral(), Defaults.filled(write, table, byName),
+            options, byName, Option.empty(), Option.empty());
     }
 
     static LogicalPlan insertInto(DataSourceV2Relation table, InsertIntoStatement insert) {

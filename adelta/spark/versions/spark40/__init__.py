@@ -39,6 +39,12 @@ class Spark40:
     limits_micro_batches = False
     """Whether streams of data sources in Python tell where a micro-batch starts, and its limit."""
 
+    parses_constraints = False
+    """Whether SQL has ALTER TABLE ... ADD CONSTRAINT and DROP CONSTRAINT."""
+
+    parses_evolving_inserts = False
+    """Whether SQL has INSERT WITH SCHEMA EVOLUTION."""
+
     def __init__(self, version: str, *, is_known: bool) -> None:
         self.version = version
         self.is_known = is_known

@@ -1,15 +1,19 @@
 """Streams of data sources in Python as Spark 4.0 runs them.
 
-Spark asks how much data there is, without saying where a micro-batch starts or how much it may
-have. A reader therefore learns where it is from the micro-batches that it plans: the first one of a
-run reads everything that is there, the next ones are limited as the stream asks.
+Spark asks how much data there is, and says neither where the micro-batch starts nor how much it may
+have. A reader knows where it is from the micro-batches that it plans: Spark has the last one of a
+checkpoint planned again when a query is restarted. It cannot know whether Spark will ask again,
+which it does not with the trigger `availableNow`: so the first answer of a run is everything that
+there is.
 """
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from pyspark import __version__
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamReader,
@@ -23,18 +27,21 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamReader", "StreamWriter"]
 
+_log = logging.getLogger("adelta.spark")
+
 
 class StreamReader(DataSourceStreamReader, ABC):
     """Asks `next_offset` for the ends of micro-batches, from where the last one ended."""
 
     rules: SourceRules
     _position: dict[str, Any] | None = None
+    _is_asked_again = False
 
     @abstractmethod
     def next_offset(
         self, start: dict[str, Any] | None, admission: Admission, *, ends: bool
     ) -> dict[str, Any]:
-        """The end of the micro-batch from `start` on; of all data where `start` is not known.
+        """The end of the micro-batch from `start` on; None is where the stream begins.
 
         With `ends` there is nothing after what there is at the first such call.
         """
@@ -45,7 +52,17 @@ class StreamReader(DataSourceStreamReader, ABC):
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # of PySpark 4.2
         """The end of the next micro-batch."""
-        limit = Admission(self.rules.max_files, self.rules.max_bytes)
+        limit = Admission.unlimited()
+        if self._is_asked_again and self._position is not None:
+            limit = Admission(self.rules.max_files, self.rules.max_bytes)
+        elif (self.rules.max_files, self.rules.max_bytes) != (None, None):
+            _log.warning(
+                "the first micro-batch of a run has all rows that are there: Spark %s does not "
+                "tell where a micro-batch starts, as Spark 4.2 does. maxFilesPerTrigger and "
+                "maxBytesPerTrigger limit those after it",
+                __version__,
+            )
+        self._is_asked_again = True
         return self.next_offset(self._position, limit, ends=False)
 
 

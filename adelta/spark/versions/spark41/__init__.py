@@ -18,6 +18,7 @@ class Spark41(Spark40):
 
     release = "4.1"
     pushes_filters = True
+    parses_constraints = True
 
     def geospatial_types(self) -> tuple[type[s.DataType], ...]:
         """Spark's types of geometries and geographies."""

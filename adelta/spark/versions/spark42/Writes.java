@@ -21,16 +21,16 @@ final class Writes {
 
     static LogicalPlan append(AppendData append, DataSourceV2Relation table, Map options) {
         return new AppendData(
-            table, append.query(), options, append.isByName(), false, append.write(),
-            append.analyzedQuery());
+            table, Defaults.filled(append, table, append.isByName()), options,
+            append.isByName(), false, append.write(), append.analyzedQuery());
     }
 
     /** A write that replaces all rows by those of another write. */
     static LogicalPlan overwrite(
             V2WriteCommand write, DataSourceV2Relation table, Map options, boolean byName) {
         return new OverwriteByExpression(
-            table, Literal$.MODULE$.TrueLiteral(), write.query(), options, byName,
-            false, Option.empty(), Option.empty());
+            table, Literal$.MODULE$.TrueLiteral(), Defaults.filled(write, table, byName),
+            options, byName, false, Option.empty(), Option.empty());
     }
 
     static LogicalPlan insertInto(DataSourceV2Relation table, InsertIntoStatement insert) {

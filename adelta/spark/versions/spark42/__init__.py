@@ -20,6 +20,7 @@ class Spark42(Spark41):
     release = "4.2"
     has_catalog_statements = True
     limits_micro_batches = True
+    parses_evolving_inserts = True
     catalog_methods = (
         *Spark41.catalog_methods,
         "dropTable", "getCreateTableString", "getTableProperties", "truncateTable",
