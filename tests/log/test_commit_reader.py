@@ -53,7 +53,12 @@ async def test_what_is_damaged_or_another_is_not_taken_for_it():
 
 async def test_what_a_user_changes_of_a_commit_is_changed_for_nobody_else():
     store = MemoryStore()
-    info = {"operationParameters": {"a": {"b": [1]}}, "tags": {"c": "d"}, "others": [{"e": 1}]}
+    info = {
+        "operationParameters": {"a": {"b": [1]}},
+        "operationMetrics": {"numFiles": "1"},
+        "tags": {"c": "d"},
+        "others": [{"e": 1}],
+    }
     metadata = {"id": "x", "configuration": {"delta.appendOnly": "true"}}
     actions = ({"commitInfo": info}, {"metaData": metadata})
     for version, told in ((7004, actions[:1]), (7005, actions)):
