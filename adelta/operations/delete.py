@@ -114,10 +114,10 @@ async def _stage(
     if where is None or await in_thread(decided_by_partition, where, configuration):
         deleted = await in_thread(_live_rows, files)
         scanned = watch.lap_ms()
+        num_vectors_removed = files.num_files - files.table["deletion_vector"].null_count
         if dry_run:
             planned = {"numRemovedFiles": files.num_files}
         elif files.num_files:
-            num_vectors_removed = files.num_files - files.table["deletion_vector"].null_count
             tx.remove(files)
     else:
         candidates = await in_thread(lambda: list(files.rows()))
@@ -126,11 +126,11 @@ async def _stage(
         )
         deleted = sum(len(each.rows) for each in matched)
         scanned = watch.lap_ms()
+        if not configuration.uses(DELETION_VECTORS):
+            num_vectors_removed = sum(each.file.deletion_vector is not None for each in matched)
         if dry_run:
             planned = concerned(matched, configuration)
         elif matched:
-            if not configuration.uses(DELETION_VECTORS):
-                num_vectors_removed = sum(each.file.deletion_vector is not None for each in matched)
             copied = await remove_rows(tx, roots, configuration, matched, on_progress=on_progress)
     rewriting = watch.lap_ms()
     return (

@@ -189,11 +189,11 @@ class SimulatedOwner:
 
 _UNREACHED: _Attempt = (
     Outcome("it got no answer", transient=True),
-    _NoAnswer("the owner cannot be reached", None, False),
+    _NoAnswer("the owner cannot be reached", False),
 )
 _LOST: _Attempt = (
     Outcome("it got no answer", transient=True, maybe_applied=True),
-    _NoAnswer("the owner gave no answer", None, True),
+    _NoAnswer("the owner gave no answer", True),
 )
 
 
