@@ -113,7 +113,7 @@ _CHANGES = [
     ),
     _Change(_CHECKPOINT, "        return list(transactions)\n", "        return []\n"),
     _Change(_CHECKPOINT, "if not domain.removed),", "if domain.removed),"),
-    _Change(_CHECKSUM, "adds), removes, -1)", "adds), removes, 0)"),
+    _Change(_CHECKSUM, "removes, -1), adds)", "removes, 0), adds)"),
     _Change(
         _CHECKSUM,
         "found.update({domain.domain: domain for _, domain in commit.domain_metadata})",

@@ -215,6 +215,9 @@ def test_an_old_transaction_that_trusts_in_its_base_is_found(
     assert any(run(plan).wrong for plan in plans)
 
 
+_MOST_RUNS = 40
+
+
 async def _by_own_clock(_: object, now_ms: int) -> int:
     return now_ms
 
@@ -233,7 +236,7 @@ async def _twice(*args: Any, **named: Any) -> list[Piece]:
     ("broken", "by", "says"),
     [
         ("adelta.operations.vacuum.expiry_time_ms", _by_own_clock, "is gone, which the versions"),
-        ("adelta.log.checkpoint_rows.add_rows", _without_statistics, "any more what it was"),
+        ("adelta.log.checkpoint_rows.add_rows", _without_statistics, "for which stats of"),
         ("adelta.changes.feed.changed_pieces", _twice, "something else than changed"),
         ("adelta.log.cleanup.is_abandoned", lambda *_: True, "_sidecars/"),
     ],
@@ -247,10 +250,13 @@ def test_what_is_lost_of_versions_or_told_twice_is_found(
     plan = Plan(2, 2, 6, 2, 0, _FAR_S, keepers=keepers, kinds=kinds, checkpoint_every=3)
     plan = replace(plan, settings=("changes", "sidecars"), slow=300, page=7)
     assert run(plan).wrong == []
-    plans = [replace(plan, seed=seed) for seed in (2, 3, 4, 5, 7, 12)]
     module, _, name = broken.rpartition(".")
     monkeypatch.setattr(import_module(module), name, by)
-    assert any(says in each for plan in plans for each in run(plan).wrong)
+    for seed in range(1, _MOST_RUNS + 1):
+        if any(says in each for each in run(replace(plan, seed=seed)).wrong):
+            print(f"found in run {seed} of at most {_MOST_RUNS}")
+            return
+    pytest.fail(f"{_MOST_RUNS} runs do not find it")
 
 
 @pytest.mark.skipif(not DEEP, reason="it starts three processes")
