@@ -116,6 +116,7 @@ async def history(
 # ------------------------------------------------------------------------------- what is claimed
 
 SEEDS = cases(20, 1)
+_MOST_ATTEMPTS = 20
 
 
 def layout(seed: int) -> dict[str, bool]:
@@ -267,6 +268,16 @@ async def test_where_rows_that_others_remove_are_no_conflict_the_checker_finds_i
 
 
 async def test_where_reads_are_no_snapshots_the_checker_finds_it() -> None:
+    for attempt in range(1, _MOST_ATTEMPTS + 1):  # whether a commit comes between is a race
+        kinds = await _anomalies_of_torn_reads()
+        assert kinds <= {"G-single"}
+        if kinds:
+            print(f"found in attempt {attempt} of at most {_MOST_ATTEMPTS}")
+            return
+    pytest.fail(f"{_MOST_ATTEMPTS} attempts do not find it")
+
+
+async def _anomalies_of_torn_reads() -> set[str]:
     store, said = MemoryStore(), list[dict[str, Any]]()
     await new_table(store, partitioned=True)
     writer = Client(Table(store.uri, store=WrappedStore(store)), "w", 2, "", said.append)
@@ -275,4 +286,4 @@ async def test_where_reads_are_no_snapshots_the_checker_finds_it() -> None:
     while not looking.done():
         await writer.do("blind", "x", "y")
     said.append(await read_all(Table(store.uri, store=store)))
-    assert {each.kind for each in anomalies(history_of(said))} == {"G-single"}
+    return {each.kind for each in anomalies(history_of(said))}
