@@ -367,7 +367,8 @@ def test_columns_of_wider_types_than_their_files(spark, tmp_path_factory, vector
         "ar": pa.array([[i, None] for i in ids], pa.list_(pa.int32())),
     }
     data = pa.table({"k": ids, **nested, **{name: c[0] for name, c in columns.items()}})
-    adelta.sync.write_table(path, data, properties={"delta.enableTypeWidening": "true"})
+    properties = {"delta.enableTypeWidening": "true", "delta.feature.timestampNtz": "supported"}
+    adelta.sync.write_table(path, data, properties=properties)
     for name, (_, wider, _) in columns.items():
         adelta.sync.change_column(path, name, type=wider)
     for name in ("st.x", "ar.element"):

@@ -36,7 +36,8 @@ path, to = sys.argv[1:]
 
 def started():
     jvm, lines = spark.sparkContext._gateway.proc.pid, []
-    ps = subprocess.run(["ps", "-A", "-o", "ppid=,pid=,args="], capture_output=True, text=True)
+    listing = ["ps", "-A", "-ww", "-o", "ppid=,pid=,args="]
+    ps = subprocess.run(listing, capture_output=True, text=True)
     for line in ps.stdout.splitlines():
         parent, pid, *words = line.split()
         if int(parent) == jvm and "-m" in words:
