@@ -33,6 +33,7 @@ __all__ = [
     "INFINITY",
     "INT64_LIMITS",
     "NEGATIVE_INFINITY",
+    "OLD_TIE_BREAKER",
     "bound_text",
     "bounded_leaves",
     "check_stats_columns",
@@ -52,6 +53,9 @@ __all__ = [
 
 INT64_LIMITS = (-(1 << 63), (1 << 63) - 1)
 """The bounds that some writers state for decimals beyond the range of int64."""
+
+OLD_TIE_BREAKER = "\ufffd"
+"""The end of maxima that writers once cut; greater characters exist, so these may be too low."""
 
 INFINITY, NEGATIVE_INFINITY = '"Infinity"', '"-Infinity"'
 """The JSON texts of infinite bounds."""

@@ -14,6 +14,7 @@ from adelta.kernel.statistics import (
     INFINITY,
     INT64_LIMITS,
     NEGATIVE_INFINITY,
+    OLD_TIE_BREAKER,
     json_members,
     json_object,
     num_records,
@@ -27,7 +28,6 @@ __all__ = ["merged_stats", "stats_with_columns"]
 _NUMBERS: Final = (t.BYTE, t.SHORT, t.INTEGER, t.LONG, t.FLOAT, t.DOUBLE)
 _TIMES: Final = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _BOUNDS: Final = (("minValues", min), ("maxValues", max))
-_OLD_TIE_BREAKER: Final = "\ufffd"
 _BOOLEANS: Final = {"false": False, "true": True}
 _PARTS: Final = ("minValues", "maxValues", "nullCount")
 
@@ -131,7 +131,7 @@ def _key(text: str, data_type: t.DataType | None) -> Any:
     if is_text and data_type == t.STRING:
         value = json.loads(text)
         # A maximum that was cut and closed with the old tie-breaker may be below the true maximum.
-        return None if value.endswith(_OLD_TIE_BREAKER) else value
+        return None if value.endswith(OLD_TIE_BREAKER) else value
     if is_text and data_type in _TIMES:
         return _Time(json.loads(text))
     if not is_text and (data_type in _NUMBERS or isinstance(data_type, t.DecimalType)):

@@ -22,6 +22,7 @@ from adelta._arrow_values import null_of, scalar_of
 from adelta.kernel.data_skipping.statistic import MAX_VALUES, MIN_VALUES
 from adelta.kernel.data_skipping.wide_decimals import widen_decimals
 from adelta.kernel.schema import types as t
+from adelta.kernel.statistics import OLD_TIE_BREAKER
 
 if TYPE_CHECKING:
     from adelta.kernel.data_skipping.statistic import Statistic
@@ -37,7 +38,7 @@ _OLD_OFFSETS = int(datetime(1972, 6, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _GREGORIAN = (date(1582, 10, 15) - date(1970, 1, 1)).days
 _JULIAN_DAYS = 12
 _END_OF_DATES = 1 << 31
-_OLD_TIE_BREAKER, _TIE_BREAKER = "\ufffd", "\U0010ffff\U0010ffff"
+_TIE_BREAKER = "\U0010ffff\U0010ffff"
 _HALF_A_PAIR = "?"
 """What Java writes for half of a surrogate pair, when it cuts a maximum within one."""
 
@@ -108,10 +109,10 @@ def _close_again(values: Values) -> Values:
 
     Behind the last character of all nothing closes one: it is no bound any more.
     """
-    open_ = pc.ends_with(values, pattern=_OLD_TIE_BREAKER)
+    open_ = pc.ends_with(values, pattern=OLD_TIE_BREAKER)
     if not pc.any(open_).as_py():
         return values
-    prefix = pc.utf8_rtrim(values, characters=_OLD_TIE_BREAKER + _HALF_A_PAIR)
+    prefix = pc.utf8_rtrim(values, characters=OLD_TIE_BREAKER + _HALF_A_PAIR)
     closed = pc.binary_join_element_wise(prefix, _TIE_BREAKER, "")
     closed = pc.if_else(pc.ends_with(prefix, pattern=_TIE_BREAKER[0]), null_of(pa.string()), closed)
     return pc.if_else(open_, closed, values)
