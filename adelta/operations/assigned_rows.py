@@ -23,7 +23,7 @@ __all__ = ["AssignedRows"]
 class AssignedRows:
     """What a table makes of rows in which some columns are set, as a plain value.
 
-    Columns of `recomputed` are generated from others, and computed anew.
+    Columns of `recomputed` are generated from others, and computed again.
     """
 
     target: pa.Schema

@@ -41,7 +41,7 @@ def update(
     cast to their column's type as by Spark's ANSI store assignment: decimals are rounded half up,
     and a value that does not fit is an error. ``"place.city"`` sets a field of a struct, whose
     other fields stay; a struct that was null becomes one. Columns that are generated from others
-    are computed anew, and every row has to satisfy the constraints of the table afterwards.
+    are computed again, and every row has to satisfy the constraints of the table afterwards.
 
     Times that name no zone are of `zone`, and so are dates and clocks: in `set`, in `where`, and in
     what the table computes and checks.
